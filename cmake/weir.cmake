@@ -1,0 +1,48 @@
+# weir_library(kv SOURCES a.cpp b.cpp DEPS base tensor LIBS fmt::fmt)   -> target weir_kv, from src/kv
+# weir_test(kv block_pool_test.cpp ...)                                 -> one test program of station kv per file
+#
+# tests/layering reads the DEPS lists: they are the dependency graph of the program.
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+if(WEIR_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+add_library(weir_options INTERFACE)
+target_include_directories(weir_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(weir_options INTERFACE -Wall -Wextra -Werror
+  # Rounding is part of the contract (same request, same bytes): no contraction or reassociation behind our back.
+  -ffp-contract=off -fno-math-errno)
+target_link_libraries(weir_options INTERFACE fmt::fmt Threads::Threads)
+if(WEIR_SANITIZE)
+  target_compile_options(weir_options INTERFACE -fsanitize=${WEIR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(weir_options INTERFACE -fsanitize=${WEIR_SANITIZE})
+endif()
+if(WEIR_FUZZ)
+  target_compile_options(weir_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+function(weir_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_library(weir_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(weir_${name} PUBLIC weir_options ${ARG_LIBS})
+  foreach(dep ${ARG_DEPS})
+    target_link_libraries(weir_${name} PUBLIC weir_${dep})
+  endforeach()
+endfunction()
+
+function(weir_test station)
+  if(NOT WEIR_TESTS)
+    return()
+  endif()
+  foreach(source ${ARGN})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE weir_${station} GTest::gtest GTest::gtest_main)
+    target_compile_definitions(${name} PRIVATE WEIR_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    add_test(NAME ${station}/${name} COMMAND ${name})
+    set_tests_properties(${station}/${name} PROPERTIES TIMEOUT 600)
+  endforeach()
+endfunction()

@@ -1,0 +1,174 @@
+// The seam between models and hardware: a device's memory and the operations a transformer needs. CPU today (backend/cpu), CUDA behind
+// the same names later. model/ sees only this header.
+//
+// Contract of every operation
+//   * Row independence: what is computed for a row (a token) depends on that row, the weights and, for attention, its own sequence's
+//     KV; never on other rows, their number, the number of threads or how a sequence was cut into calls. Sums run in one fixed order.
+//     This is what "same request, same bytes" rests on.
+//   * Operations run in the order they are issued. On the CPU they have finished when the call returns; on a device synchronize() waits.
+//   * Views must not overlap unless an operation says so. Shapes are the caller's duty (CHECKed).
+//   * No operation allocates after the first call with the largest shape.
+// Threads: one caller at a time (the engine thread). The CPU backend spreads the work over its own pool.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/ids.h"
+#include "tensor/dtype.h"
+#include "tensor/matrix.h"
+
+namespace weir::backend {
+
+using tensor::DType;
+using tensor::Matrix;
+
+// Memory of the device: 64-byte aligned, zeroed, freed with the object.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ protected:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// A weight matrix [rows = outputs, cols = inputs] in the backend's own packed layout.
+class LinearWeight {
+ public:
+  virtual ~LinearWeight() = default;
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+  DType dtype() const { return dtype_; }           // of the file; the packed form may differ
+  std::size_t bytes() const { return bytes_; }     // of the packed form
+
+ protected:
+  std::int64_t rows_ = 0, cols_ = 0;
+  DType dtype_ = DType::kF32;
+  std::size_t bytes_ = 0;
+};
+
+enum class Activation { kSilu, kGeluTanh };
+
+// y[t, :] (+)= W x[t, :] + bias
+struct LinearOutput {
+  const LinearWeight* weight = nullptr;
+  const float* bias = nullptr;  // [weight->rows()] or null
+  Matrix<float> y;              // [x.rows, weight->rows()]
+  bool accumulate = false;      // add to what y holds (the residual stream)
+};
+
+// Several projections of the same input (q, k and v): the input is normed and quantised once.
+struct LinearCall {
+  Matrix<const float> x;                // [tokens, cols]
+  const float* norm_weight = nullptr;   // [cols]: x is RMS-normed with it first; null = x as it is
+  float norm_eps = 0.0f;
+  std::span<const LinearOutput> outputs;
+};
+
+// y = activation(x Gᵀ + gate_bias) * (x Uᵀ + up_bias)
+struct GatedLinearCall {
+  Matrix<const float> x;
+  const float* norm_weight = nullptr;
+  float norm_eps = 0.0f;
+  const LinearWeight* gate = nullptr;
+  const LinearWeight* up = nullptr;
+  const float* gate_bias = nullptr;
+  const float* up_bias = nullptr;
+  Activation activation = Activation::kSilu;
+  Matrix<float> y;  // [x.rows, gate->rows()]
+};
+
+// cos and sin of every (position, pair), scaled by the attention factor: two tables [positions, dims/2].
+struct RopeTable {
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  std::int64_t positions = 0;
+  int dims = 0;              // rotated elements of a head
+  bool adjacent = false;     // pairs (2i, 2i+1) instead of (i, i + dims/2)
+};
+
+// For each head of each row of x [tokens, heads * head_dim], in place: RMSNorm over the head (if norm_weight), then rotation (if rope).
+struct HeadNormRopeCall {
+  Matrix<float> x;
+  int head_dim = 0;
+  const float* norm_weight = nullptr;  // [head_dim] or null
+  float norm_eps = 0.0f;
+  const RopeTable* rope = nullptr;     // null: no rotation
+  std::span<const std::int32_t> positions;  // [tokens]
+};
+
+// One layer's slice of a KV group's arena. Element (block b, K=0|V=1 s, head h, token t, dim d) lies at byte
+//   base + b * block_stride + (((s * heads + h) * block_tokens + t) * head_dim + d) * sizeof(dtype)
+// i.e. the arena is [block][layer][K|V][head][token][dim] and `base` already points at this layer.
+struct KvLayerView {
+  std::byte* base = nullptr;
+  std::int64_t block_stride = 0;  // bytes from one block to the next, over all layers of the group
+  int block_tokens = 0;
+  int heads = 0;
+  int head_dim = 0;
+  DType dtype = DType::kF32;      // F32, F16 or BF16
+};
+
+// Stores k and v [tokens, heads * head_dim]; row i goes to slots[i] = block * block_tokens + offset.
+struct KvWriteCall {
+  Matrix<const float> k, v;
+  KvLayerView kv;
+  std::span<const std::int64_t> slots;
+};
+
+// Causal attention of a flat batch over paged KV (FlashAttention's online softmax; PagedAttention's block tables).
+// Sequence s owns the query rows [query_starts[s], query_starts[s+1]); its last query is at position seq_lens[s] - 1 and its KV for
+// positions [0, seq_lens[s]) is in the blocks block_tables.row(s)[position / block_tokens] (entries wholly outside every query's
+// window may be -1 and are not read). A query at position p sees positions (p - window, p], or [0, p] with window 0.
+// Query head h uses KV head h / (heads / kv.heads).
+struct AttentionCall {
+  Matrix<const float> q;    // [tokens, heads * head_dim]
+  KvLayerView kv;
+  int heads = 0;
+  std::span<const std::int32_t> query_starts;  // [sequences + 1]
+  std::span<const std::int32_t> seq_lens;      // [sequences]
+  Matrix<const std::int32_t> block_tables;     // [sequences, >= blocks of the longest]
+  int window = 0;
+  float scale = 1.0f;
+  float softcap = 0.0f;
+  Matrix<float> out;        // [tokens, heads * head_dim]
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string describe() const = 0;  // "cpu, AVX-512 VNNI+BF16, 2 threads"
+
+  virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
+  // Packs `rows` rows of `cols` elements from host memory (file layout). Reads `data` front to back once.
+  virtual std::unique_ptr<LinearWeight> pack(DType dtype, std::int64_t rows, std::int64_t cols,
+                                             std::span<const std::byte> data) = 0;
+
+  // out[i, :] = scale * table[ids[i], :], each element dequantised exactly as the file's format defines it.
+  virtual void embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out) = 0;
+  virtual void linear(const LinearCall& call) = 0;
+  virtual void gated_linear(const GatedLinearCall& call) = 0;
+  // out[t, :] = rmsnorm(x[t, :]) * weight; with accumulate, added to out. x and out may be the same.
+  virtual void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate) = 0;
+  virtual void head_norm_rope(const HeadNormRopeCall& call) = 0;
+  virtual void kv_write(const KvWriteCall& call) = 0;
+  virtual void attention(const AttentionCall& call) = 0;
+  // x = cap * tanh(x / cap), in place.
+  virtual void softcap(Matrix<float> x, float cap) = 0;
+  // Copies the named rows of x to out, in order.
+  virtual void gather_rows(Matrix<const float> x, std::span<const std::int32_t> rows, Matrix<float> out) = 0;
+
+  // Runs task(i) for i in [0, count) on the compute threads and waits. For host-side work per row (sampling).
+  virtual void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& task) = 0;
+  virtual void synchronize() = 0;
+};
+
+}  // namespace weir::backend

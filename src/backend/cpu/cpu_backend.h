@@ -1,0 +1,33 @@
+// The CPU backend: packed weights, kernels chosen by what the CPU can do (never by who made it), one thread pool.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "backend/backend.h"
+#include "base/result.h"
+
+namespace weir::backend::cpu {
+
+// Kernel levels in ascending order; each needs all features of the ones before.
+enum class Isa { kScalar, kAvx2, kAvx2Vnni, kAvx512, kAvx512Vnni };  // kAvx512Vnni: with VNNI and BF16
+
+std::string_view name(Isa isa);                       // "scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni"
+std::optional<Isa> parse_isa(std::string_view name);
+Isa best_isa();                                       // what this CPU and OS can run
+
+// How linear layers multiply. kAuto: int8 activations (one scale per 32) for quantised weights, BF16 for BF16 where the ISA has the
+// instruction, else F32. kExact: F32 activations for everything (weights widened exactly).
+enum class Compute { kAuto, kExact };
+
+struct CpuOptions {
+  int threads = 0;                // 0 = physical cores this process may use (affinity and cgroup quota)
+  std::optional<Isa> isa;         // a lower level than best_isa(), for tests; default from WEIR_ISA, else best_isa()
+  Compute compute = Compute::kAuto;
+};
+
+// Errors: an ISA the CPU lacks, a thread count outside [1, 1024].
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options);
+
+}  // namespace weir::backend::cpu

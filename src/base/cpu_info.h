@@ -1,0 +1,14 @@
+// What this process may use of the machine.
+#pragma once
+
+#include <string>
+
+namespace weir {
+
+// Physical cores in this process's affinity mask, at most the cgroup (v1 or v2) CPU quota rounded up, at least 1.
+int usable_cores();
+
+// "Intel(R) Xeon(R) Processor", from /proc/cpuinfo; "unknown CPU" where that says nothing.
+std::string cpu_model_name();
+
+}  // namespace weir

@@ -1,0 +1,18 @@
+// The log: one line per event on standard error, written by a background thread (spdlog async), so that nobody waits for a terminal.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <string_view>
+
+#include "base/result.h"
+
+namespace weir {
+
+// Call once from main. Levels: trace, debug, info, warning, error, off.
+Status init_log(std::string_view level);
+
+// Writes out what is queued and stops the background thread. Call before main returns.
+void shutdown_log();
+
+}  // namespace weir

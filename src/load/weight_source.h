@@ -1,0 +1,38 @@
+// WeightSource: the tensors of a model by canonical name, as bytes in a mapped file.
+//
+// Canonical names are GGUF's ("token_embd.weight", "output_norm.weight", "output.weight", "blk.N.attn_q.weight", ".bias", ...);
+// safetensors names are translated by load/. Shapes are checked against the ModelSpec before anybody sees them.
+// Threads: find() is const and may be called from several; release() too, for different tensors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace weir::load {
+
+struct Weight {
+  std::string name;
+  tensor::DType dtype = tensor::DType::kF32;
+  std::vector<std::int64_t> shape;  // outermost first: {rows = outputs, cols = inputs}; the last axis is contiguous
+  std::span<const std::byte> data;  // exactly rows * row_bytes(dtype, cols)
+};
+
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+
+  // The tensor, or nullptr when the file has none of that name. The pointer lives as long as the source.
+  virtual const Weight* find(std::string_view name) const = 0;
+  virtual std::span<const Weight> all() const = 0;
+
+  // The caller has copied the tensor and will not read it again soon: its pages may leave memory.
+  virtual void release(const Weight& weight) = 0;
+};
+
+}  // namespace weir::load

@@ -1,0 +1,43 @@
+#include "tensor/dtype.h"
+
+#include <array>
+#include <cctype>
+
+#include "base/check.h"
+
+namespace weir::tensor {
+namespace {
+
+constexpr std::array<DTypeInfo, 12> kInfo = {{
+    {"F32", 1, 4}, {"F16", 1, 2}, {"BF16", 1, 2}, {"I32", 1, 4},
+    {"Q4_0", 32, sizeof(BlockQ4_0)}, {"Q4_1", 32, sizeof(BlockQ4_1)}, {"Q5_0", 32, sizeof(BlockQ5_0)},
+    {"Q5_1", 32, sizeof(BlockQ5_1)}, {"Q8_0", 32, sizeof(BlockQ8_0)},
+    {"Q4_K", 256, sizeof(BlockQ4_K)}, {"Q5_K", 256, sizeof(BlockQ5_K)}, {"Q6_K", 256, sizeof(BlockQ6_K)},
+}};
+
+bool same_ignoring_case(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::tolower(static_cast<unsigned char>(a[i])) != std::tolower(static_cast<unsigned char>(b[i]))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const DTypeInfo& info(DType type) { return kInfo[static_cast<std::size_t>(type)]; }
+
+std::int64_t row_bytes(DType type, std::int64_t elements) {
+  const DTypeInfo& t = info(type);
+  CHECK(elements % t.block_elements == 0, "{} elements in blocks of {}", elements, t.block_elements);
+  return elements / t.block_elements * t.block_bytes;
+}
+
+std::optional<DType> parse_dtype(std::string_view name) {
+  for (std::size_t i = 0; i < kInfo.size(); ++i) {
+    if (same_ignoring_case(kInfo[i].name, name)) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace weir::tensor
