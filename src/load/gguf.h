@@ -1,14 +1,16 @@
 // GGUF files, versions 2 and 3: parsed from a mapping, every count and offset checked before it is used.
 //
-// A file is hostile until checked: counts are bounded by the bytes that are left before anything is allocated, sums cannot wrap, names
-// are unique, tensors lie inside the file at aligned, non-overlapping offsets. Errors are kCorruptFile and name the field, the value found and the value
-// allowed. Format: the GGUF specification (ggml/docs/gguf.md).
+// A file is hostile until checked: counts are bounded by the bytes that are left before anything is allocated, sums
+// cannot wrap, names are unique, tensors lie inside the file at aligned, non-overlapping offsets. Errors are
+// kCorruptFile and name the field, the value found and the value allowed. Format: the GGUF specification
+// (ggml/docs/gguf.md).
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -18,6 +20,15 @@
 #include "load/weight_source.h"
 
 namespace weir::load {
+
+// A tensor of a type that weir cannot compute with (yet): its place was checked like any other's, but only its facts
+// are kept.
+struct UnsupportedTensor {
+  std::string name;
+  std::string type;                 // "IQ4_XS"
+  std::vector<std::int64_t> shape;  // outermost first
+  std::int64_t bytes = 0;
+};
 
 // A metadata value. Integers of every width are widened to int64 (a u64 above 2^63-1 is refused), floats to double.
 using GgufValue = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, std::vector<double>,
@@ -33,9 +44,15 @@ class GgufFile {
 
   virtual const std::map<std::string, GgufValue, std::less<>>& metadata() const = 0;
   virtual const std::vector<Weight>& tensors() const = 0;
+  // Tensors of types outside tensor::DType. A model with any of them can be described but not served.
+  virtual const std::vector<UnsupportedTensor>& unsupported_tensors() const = 0;
+  virtual int version() const = 0;
+  virtual int parts() const = 0;                // files; 1 unless split
+  virtual std::int64_t file_bytes() const = 0;  // of all parts
   virtual void release(const Weight& weight) = 0;
 
-  // Typed look-ups: nullopt / nullptr when the key is absent or of another type (an int is accepted where a double is asked).
+  // Typed look-ups: nullopt / nullptr when the key is absent or of another type (an int is accepted where a double is
+  // asked).
   std::optional<std::int64_t> get_int(std::string_view key) const;
   std::optional<double> get_double(std::string_view key) const;
   std::optional<bool> get_bool(std::string_view key) const;

@@ -1,4 +1,5 @@
-// ModelFiles: a model as it lies on disk, opened and checked: its spec, its weights and its text files. The one entry to load/.
+// ModelFiles: a model as it lies on disk, opened and checked: its spec, its weights and its text files. The one entry
+// to load/.
 #pragma once
 
 #include <map>
@@ -29,14 +30,16 @@ struct ModelFiles {
   GenerationDefaults generation;
   std::int64_t file_bytes = 0;  // of all weight files together
 
-  // Text: one of the two vocabularies is there. api/ turns it into a text::Tokenizer (load/ knows nothing of tokenizing).
+  // Text: one of the two vocabularies is there. api/ turns it into a text::Tokenizer (load/ knows nothing of
+  // tokenizing).
   std::shared_ptr<GgufFile> gguf;  // null for a Hugging Face folder
   std::string tokenizer_json;      // contents; empty for GGUF without tokenizer.huggingface.json
   std::string tokenizer_config_json;
   std::map<std::string, std::string> chat_templates;  // "" = the default one, else by name ("tool_use")
 };
 
-// `path`: a .gguf file or a Hugging Face folder. Errors: kNotFound, kCorruptFile, kUnsupported (naming the nearest supported thing).
+// `path`: a .gguf file or a Hugging Face folder. Errors: kNotFound, kCorruptFile, kUnsupported (naming the nearest
+// supported thing).
 Result<ModelFiles> open_model(const std::string& path);
 
 }  // namespace weir::load

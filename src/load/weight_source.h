@@ -1,8 +1,8 @@
 // WeightSource: the tensors of a model by canonical name, as bytes in a mapped file.
 //
-// Canonical names are GGUF's ("token_embd.weight", "output_norm.weight", "output.weight", "blk.N.attn_q.weight", ".bias", ...);
-// safetensors names are translated by load/. Shapes are checked against the ModelSpec before anybody sees them.
-// Threads: find() is const and may be called from several; release() too, for different tensors.
+// Canonical names are GGUF's ("token_embd.weight", "output_norm.weight", "output.weight", "blk.N.attn_q.weight",
+// ".bias", ...); safetensors names are translated by load/. Shapes are checked against the ModelSpec before anybody
+// sees them. Threads: find() is const and may be called from several; release() too, for different tensors.
 #pragma once
 
 #include <cstddef>
