@@ -1,0 +1,33 @@
+#include "model/families/families.h"
+
+#include <array>
+#include <string_view>
+
+namespace weir::model {
+namespace {
+
+struct Family {
+  std::string_view name;  // ModelSpec::family
+  Result<std::unique_ptr<Model>> (*load)(Loader&, const ModelLimits&);
+};
+
+constexpr std::array<Family, 4> kFamilies = {{
+    {"llama", load_llama},
+    {"qwen2", load_llama},
+    {"qwen3", load_llama},
+    {"gemma3", load_gemma3},
+}};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> Model::load(const ModelSpec& spec, load::WeightSource& weights, Backend& backend,
+                                           const ModelLimits& limits) {
+  for (const Family& family : kFamilies) {
+    if (family.name != spec.family) continue;
+    Loader loader(spec, weights, backend);
+    return family.load(loader, limits);
+  }
+  return fail_at("architecture", ErrorCode::kUnsupported, "no model family '{}'", spec.family);
+}
+
+}  // namespace weir::model

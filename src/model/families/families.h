@@ -1,0 +1,14 @@
+// Every family file's one entry. A new family: its file, a line here and a line in the table of families.cpp.
+#pragma once
+
+#include <memory>
+
+#include "model/layers/loader.h"
+#include "model/model.h"
+
+namespace weir::model {
+
+Result<std::unique_ptr<Model>> load_llama(Loader& loader, const ModelLimits& limits);
+Result<std::unique_ptr<Model>> load_gemma3(Loader& loader, const ModelLimits& limits);
+
+}  // namespace weir::model

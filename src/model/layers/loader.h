@@ -1,0 +1,52 @@
+// Loader: weights by name into the backend's memory, with every shape known beforehand (load/ has verified them).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+#include "base/result.h"
+#include "load/model_spec.h"
+#include "load/weight_source.h"
+
+namespace weir::model {
+
+using backend::Backend;
+using backend::LinearWeight;
+using load::ModelSpec;
+using tensor::Matrix;
+
+// A short F32 vector on the device (norm weights, biases). Empty means the model has none.
+class Vector {
+ public:
+  Vector() = default;
+  Vector(std::unique_ptr<backend::Buffer> buffer) : buffer_(std::move(buffer)) {}
+  const float* data() const { return buffer_ ? reinterpret_cast<const float*>(buffer_->data()) : nullptr; }
+
+ private:
+  std::unique_ptr<backend::Buffer> buffer_;
+};
+
+class Loader {
+ public:
+  Loader(const ModelSpec& spec, load::WeightSource& source, Backend& backend)
+      : spec_(spec), source_(source), backend_(backend) {}
+
+  Result<std::unique_ptr<LinearWeight>> linear(const std::string& name);
+  Result<Vector> norm(const std::string& name);  // with spec.norm_weight_offset added
+  Result<Vector> optional_bias(const std::string& name);
+
+  const ModelSpec& spec() const { return spec_; }
+  Backend& backend() const { return backend_; }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Result<Vector> vector(const std::string& name, float offset);
+
+  const ModelSpec& spec_;
+  load::WeightSource& source_;
+  Backend& backend_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace weir::model

@@ -1,0 +1,24 @@
+// Rotary frequencies of a RopeSpec, and rows of cos/sin tables made from them.
+//
+// Frequencies as Hugging Face transformers computes them for "default", "linear", "llama3" and "yarn" (Peng et al. 2023), in double
+// precision; GGUF's rope_freqs.weight divides them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "load/model_spec.h"
+
+namespace weir::model {
+
+struct RopeFrequencies {
+  std::vector<double> radians_per_token;  // [dims / 2]
+  double magnitude = 1.0;                 // multiplies cos and sin (YaRN's attention factor)
+};
+
+RopeFrequencies rope_frequencies(const load::RopeSpec& rope);
+
+// cos and sin [dims / 2] for one position.
+void fill_rope_row(const RopeFrequencies& frequencies, std::int64_t position, float* cos, float* sin);
+
+}  // namespace weir::model
