@@ -18,6 +18,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "load/model_files.h"
+#include "sample/logprobs.h"
 #include "sample/sampling_params.h"
 
 namespace weir::engine {
@@ -32,7 +33,7 @@ struct EngineConfig {
   std::optional<std::int64_t> kv_cache_memory_bytes;
   std::int64_t max_model_len = 0;         // 0 = the model's, bounded by the KV pool
   int max_num_seqs = 256;
-  int max_num_batched_tokens = 2048;
+  int max_num_batched_tokens = 512;       // a step of 512 rows is at full arithmetic speed and keeps token latency low
   std::string scheduling_policy = "fcfs";
   std::string prefix_index = "hash";
   bool enable_prefix_caching = true;
@@ -47,17 +48,8 @@ struct SequenceRequest {
   std::string cache_salt;
 };
 
-struct TokenLogprob {
-  TokenId id = 0;
-  float logprob = 0.0f;
-  int rank = 0;  // 1 = the most likely
-};
-
-// Log-probabilities at one position, of the model's own distribution (before penalties and temperature, as vLLM reports them).
-struct PositionLogprobs {
-  TokenLogprob chosen;
-  std::vector<TokenLogprob> top;  // the k best, best first; ties by lower id
-};
+using sample::PositionLogprobs;
+using sample::TokenLogprob;
 
 enum class FinishReason { kStop, kLength, kError };
 
