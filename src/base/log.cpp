@@ -32,6 +32,8 @@ Status init_log(std::string_view level) {
   return {};
 }
 
-void shutdown_log() { spdlog::shutdown(); }
+void shutdown_log() {
+  spdlog::shutdown();
+}
 
 }  // namespace weir

@@ -1,4 +1,5 @@
-// The log: one line per event on standard error, written by a background thread (spdlog async), so that nobody waits for a terminal.
+// The log: one line per event on standard error, written by a background thread (spdlog async), so that nobody waits
+// for a terminal.
 #pragma once
 
 #include <spdlog/spdlog.h>

@@ -1,6 +1,7 @@
 // Mailbox: many threads put, one takes everything at once.
 //
-// Bounded: put() refuses when full, so a stalled taker cannot eat the memory. Cost: one short lock per put and per take.
+// Bounded: put() refuses when full, so a stalled taker cannot eat the memory. Cost: one short lock per put and per
+// take.
 #pragma once
 
 #include <condition_variable>
@@ -27,14 +28,19 @@ class Mailbox {
     return true;
   }
 
-  // Takes all that is there; with `wait`, sleeps until there is something or the box is closed. `out` is cleared first (its memory is
-  // reused). Returns false once the box is closed and empty.
+  // Takes all that is there; with `wait`, sleeps until there is something or the box is closed. `out` is cleared first
+  // (its memory is reused). Returns false once the box is closed and empty.
   bool take_all(std::vector<T>& out, bool wait) {
     out.clear();
     std::unique_lock lock(mutex_);
     if (wait) ready_.wait(lock, [&] { return closed_ || !messages_.empty(); });
     std::swap(out, messages_);
     return !(closed_ && out.empty());
+  }
+
+  bool closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
   }
 
   void close() {
@@ -46,7 +52,7 @@ class Mailbox {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable ready_;
   std::vector<T> messages_;
   const std::size_t capacity_;

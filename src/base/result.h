@@ -1,7 +1,8 @@
 // Result<T>: a value, or an Error written for the person who can do something about it.
 //
-// An error message says what happened with both numbers (found, allowed), why, and what to do. The code decides the HTTP status and
-// the OpenAI error type (api/errors.h) and the exit status of the program (2 for anything a file or a flag did).
+// An error message says what happened with both numbers (found, allowed), why, and what to do. The code decides the
+// HTTP status and the OpenAI error type (api/errors.h) and the exit status of the program (2 for anything a file or a
+// flag did).
 #pragma once
 
 #include <fmt/format.h>
@@ -52,16 +53,16 @@ template <class... Args>
 #define WEIR_CONCAT(a, b) WEIR_CONCAT_(a, b)
 
 // WEIR_TRY(auto x, f()): x is f()'s value, or the enclosing function returns f()'s error.
-#define WEIR_TRY(declaration, expression)                                                     \
-  auto WEIR_CONCAT(result_, __LINE__) = (expression);                                         \
-  if (!WEIR_CONCAT(result_, __LINE__)) [[unlikely]]                                           \
-    return tl::unexpected<::weir::Error>(std::move(WEIR_CONCAT(result_, __LINE__)).error());  \
+#define WEIR_TRY(declaration, expression)                                                    \
+  auto WEIR_CONCAT(result_, __LINE__) = (expression);                                        \
+  if (!WEIR_CONCAT(result_, __LINE__)) [[unlikely]]                                          \
+    return tl::unexpected<::weir::Error>(std::move(WEIR_CONCAT(result_, __LINE__)).error()); \
   declaration = *std::move(WEIR_CONCAT(result_, __LINE__))
 
 // WEIR_RETURN_IF_ERROR(f()): the same for a Status.
-#define WEIR_RETURN_IF_ERROR(expression)                            \
-  do {                                                              \
-    auto status_ = (expression);                                    \
-    if (!status_) [[unlikely]]                                      \
+#define WEIR_RETURN_IF_ERROR(expression)                                \
+  do {                                                                  \
+    auto status_ = (expression);                                        \
+    if (!status_) [[unlikely]]                                          \
       return tl::unexpected<::weir::Error>(std::move(status_).error()); \
   } while (false)

@@ -1,5 +1,5 @@
-// Counter-based random numbers (Philox4x32-10, Salmon et al. 2011): the value is a function of (key, counter), so a token's noise
-// depends on its seed and position alone and not on what was sampled before, beside or between.
+// Counter-based random numbers (Philox4x32-10, Salmon et al. 2011): the value is a function of (key, counter), so a
+// token's noise depends on its seed and position alone and not on what was sampled before, beside or between.
 #pragma once
 
 #include <array>
@@ -7,9 +7,11 @@
 
 namespace weir {
 
-inline std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high = 0) {
-  std::array<std::uint32_t, 4> c = {static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
-                                    static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)};
+inline std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
+                                           std::uint64_t counter_high = 0) {
+  std::array<std::uint32_t, 4> c = {
+      static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+      static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)};
   auto k0 = static_cast<std::uint32_t>(key);
   auto k1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {

@@ -3,9 +3,9 @@
 //   submit() / cancel()  any thread: they put a message into the mailbox and wake the engine thread
 //   engine thread        mailbox -> scheduler -> forward pass -> sampling -> one call of the output sink per step
 //
-// The sink gets everything a step produced in one call, on the engine thread; it must only hand the outputs on (post to a worker).
-// A sequence's life ends with exactly one output that has `finish` set, unless it was cancelled: then nothing comes after cancel() was taken.
-// Stop strings, text and HTTP are not the engine's business.
+// The sink gets everything a step produced in one call, on the engine thread; it must only hand the outputs on (post to
+// a worker). A sequence's life ends with exactly one output that has `finish` set, unless it was cancelled: then
+// nothing comes after cancel() was taken. Stop strings, text and HTTP are not the engine's business.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,16 @@
 namespace weir::engine {
 
 struct EngineConfig {
-  int threads = 0;                        // 0 = all usable cores
-  std::string isa;                        // "" = best; see backend/cpu/cpu_backend.h
-  bool exact_compute = false;             // --compute exact
-  std::string kv_cache_dtype = "auto";    // auto | f32 | f16 | bf16
+  int threads = 0;                      // 0 = all usable cores
+  std::string isa;                      // "" = best; see backend/cpu/cpu_backend.h
+  bool exact_compute = false;           // --compute exact
+  std::string kv_cache_dtype = "auto";  // auto | f32 | f16 | bf16
   int block_size = 16;
   std::optional<std::uint32_t> num_kv_blocks;
   std::optional<std::int64_t> kv_cache_memory_bytes;
-  std::int64_t max_model_len = 0;         // 0 = the model's, bounded by the KV pool
+  std::int64_t max_model_len = 0;  // 0 = the model's, bounded by the KV pool
   int max_num_seqs = 256;
-  int max_num_batched_tokens = 512;       // a step of 512 rows is at full arithmetic speed and keeps token latency low
+  int max_num_batched_tokens = 512;  // a step of 512 rows is at full arithmetic speed and keeps token latency low
   std::string scheduling_policy = "fcfs";
   std::string prefix_index = "hash";
   bool enable_prefix_caching = true;
@@ -43,7 +43,7 @@ struct EngineConfig {
 struct SequenceRequest {
   std::vector<TokenId> prompt;
   sample::SamplingParams sampling;
-  std::vector<TokenId> eos_ids;   // end the reply with finish kStop unless ignore_eos; in order of submit's caller
+  std::vector<TokenId> eos_ids;  // end the reply with finish kStop unless ignore_eos; in order of submit's caller
   int priority = 0;
   std::string cache_salt;
 };
@@ -55,15 +55,15 @@ enum class FinishReason { kStop, kLength, kError };
 
 struct SequenceOutput {
   SeqId id{};
-  std::vector<TokenId> tokens;              // new ones, in order; an end token that finished the sequence is among them
-  std::vector<PositionLogprobs> logprobs;   // one per token, if asked for
+  std::vector<TokenId> tokens;             // new ones, in order; an end token that finished the sequence is among them
+  std::vector<PositionLogprobs> logprobs;  // one per token, if asked for
   std::vector<PositionLogprobs> prompt_logprobs;  // with the first output, if asked for: prompt tokens 1 .. n-1
   std::optional<FinishReason> finish;
-  std::optional<TokenId> stop_token;        // the end or stop token that finished it
-  std::int64_t cached_tokens = 0;           // of the prompt
-  double queued_s = 0.0;                    // monotonic seconds: submitted,
-  double scheduled_s = 0.0;                 // first scheduled,
-  double produced_s = 0.0;                  // this output
+  std::optional<TokenId> stop_token;  // the end or stop token that finished it
+  std::int64_t cached_tokens = 0;     // of the prompt
+  double queued_s = 0.0;              // monotonic seconds: submitted,
+  double scheduled_s = 0.0;           // first scheduled,
+  double produced_s = 0.0;            // this output
 };
 
 using OutputSink = std::function<void(std::vector<SequenceOutput>)>;
@@ -74,11 +74,11 @@ struct EngineStats {
   std::uint32_t kv_blocks = 0, kv_blocks_in_use = 0;
   std::uint64_t preemptions = 0, prefix_queries_tokens = 0, prefix_hits_tokens = 0;
   std::uint64_t steps = 0;
-  std::uint64_t step_tokens = 0;            // computed, prefill and decode
+  std::uint64_t step_tokens = 0;  // computed, prefill and decode
 };
 
 struct EngineInfo {
-  std::string backend;            // "cpu, AVX-512 VNNI+BF16, 2 threads"
+  std::string backend;  // "cpu, AVX-512 VNNI+BF16, 2 threads"
   std::int64_t max_model_len = 0;
   int block_size = 0;
   std::uint32_t num_kv_blocks = 0;

@@ -1,9 +1,10 @@
-// Model: token rows in, logits out, over any backend. The layers are shared (layers/); a family file (families/) says which a model is made of.
+// Model: token rows in, logits out, over any backend. The layers are shared (layers/); a family file (families/) says
+// which a model is made of.
 //
-// forward() runs the whole stack for one step and keeps the hidden states of batch.logit_rows; logits() then multiplies any run of them with the
-// output head. Two calls, because the logits of a step may be far larger than everything else (512 prompt rows of a 262k
-// vocabulary are 537 MB): the caller takes them in pieces it has room for.
-// Threads: engine thread. Nothing allocates after load() beyond what the backend's first calls do.
+// forward() runs the whole stack for one step and keeps the hidden states of batch.logit_rows; logits() then multiplies
+// any run of them with the output head. Two calls, because the logits of a step may be far larger than everything else
+// (512 prompt rows of a 262k vocabulary are 537 MB): the caller takes them in pieces it has room for. Threads: engine
+// thread. Nothing allocates after load() beyond what the backend's first calls do.
 #pragma once
 
 #include <memory>
@@ -22,7 +23,8 @@ struct ModelLimits {
   std::int64_t max_rows = 0;  // tokens per step
 };
 
-// The KV cache as the model sees it: each layer's slice of the arena, and the group whose tables and slots lead into it.
+// The KV cache as the model sees it: each layer's slice of the arena, and the group whose tables and slots lead into
+// it.
 struct KvView {
   std::vector<backend::KvLayerView> layers;  // by model layer
   std::vector<int> group;                    // by model layer

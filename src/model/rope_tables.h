@@ -1,7 +1,7 @@
 // Rotary frequencies of a RopeSpec, and rows of cos/sin tables made from them.
 //
-// Frequencies as Hugging Face transformers computes them for "default", "linear", "llama3" and "yarn" (Peng et al. 2023), in double
-// precision; GGUF's rope_freqs.weight divides them.
+// Frequencies as Hugging Face transformers computes them for "default", "linear", "llama3" and "yarn" (Peng et al.
+// 2023), in double precision; GGUF's rope_freqs.weight divides them.
 #pragma once
 
 #include <cstdint>

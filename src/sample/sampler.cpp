@@ -21,7 +21,8 @@ constexpr std::size_t kFirstTopPCandidates = 256;
 
 Sampler::Sampler(const SamplingParams& params, std::span<const TokenId> prompt, std::vector<TokenId> end_ids)
     : params_(params), end_ids_(std::move(end_ids)) {
-  counts_tokens_ = params_.repetition_penalty != 1.0f || params_.presence_penalty != 0.0f || params_.frequency_penalty != 0.0f;
+  counts_tokens_ =
+      params_.repetition_penalty != 1.0f || params_.presence_penalty != 0.0f || params_.frequency_penalty != 0.0f;
   if (params_.repetition_penalty != 1.0f) {
     for (const TokenId token : prompt) ++seen_[token];
   }
@@ -48,7 +49,8 @@ void Sampler::apply_bias_and_penalties(std::span<float> logits) const {
   }
   if (params_.repetition_penalty != 1.0f) {
     for (const auto& [id, count] : seen_) {
-      if (float* logit = at(id)) *logit = *logit > 0 ? *logit / params_.repetition_penalty : *logit * params_.repetition_penalty;
+      if (float* logit = at(id))
+        *logit = *logit > 0 ? *logit / params_.repetition_penalty : *logit * params_.repetition_penalty;
     }
   }
   if (params_.presence_penalty != 0.0f || params_.frequency_penalty != 0.0f) {
@@ -90,12 +92,14 @@ TokenId Sampler::draw(std::span<float> logits, float max, std::int64_t position)
   };
   const auto first = candidates_.begin();
   const auto keep_best = [&](std::size_t n) {  // the n best, in no particular order, to the front
-    if (n < candidates_.size()) std::nth_element(first, first + static_cast<std::ptrdiff_t>(n), candidates_.end(), better);
+    if (n < candidates_.size())
+      std::nth_element(first, first + static_cast<std::ptrdiff_t>(n), candidates_.end(), better);
   };
   if (params_.top_k > 0 && static_cast<std::size_t>(params_.top_k) < candidates_.size()) {
     keep_best(static_cast<std::size_t>(params_.top_k));
     candidates_.resize(static_cast<std::size_t>(params_.top_k));
-    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+    std::sort(candidates_.begin(), candidates_.end(),
+              [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
   }
   double total = 0.0;
   for (const Candidate& c : candidates_) total += c.probability;

@@ -1,9 +1,10 @@
 // Sampler: one row of logits -> one token, for one sequence.
 //
-// Order (vLLM's): minimum length and logit bias, then penalties, temperature, min_p, top_k, top_p, draw. The draw inverts the cumulative
-// distribution at uniform(seed, position): the token depends on the logits, the parameters, the sequence's own tokens, the seed
-// and the position, and on nothing that happens beside it. The same function serves plain decoding, verification of drafts and beam search.
-// Cost: O(vocab); no full sort (candidates are found by partial selection). Threads: one per sequence; different sequences in parallel.
+// Order (vLLM's): minimum length and logit bias, then penalties, temperature, min_p, top_k, top_p, draw. The draw
+// inverts the cumulative distribution at uniform(seed, position): the token depends on the logits, the parameters, the
+// sequence's own tokens, the seed and the position, and on nothing that happens beside it. The same function serves
+// plain decoding, verification of drafts and beam search. Cost: O(vocab); no full sort (candidates are found by partial
+// selection). Threads: one per sequence; different sequences in parallel.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ class Sampler {
   // `end_ids`: ids that may not come before min_tokens (end-of-text and stop ids), empty without min_tokens.
   Sampler(const SamplingParams& params, std::span<const TokenId> prompt, std::vector<TokenId> end_ids);
 
-  // Chooses the token at `position` (its index in prompt + output). `logits` is changed. nullopt: the row holds a NaN or no finite
-  // value, i.e. the model is broken; the caller ends the sequence with an error.
+  // Chooses the token at `position` (its index in prompt + output). `logits` is changed. nullopt: the row holds a NaN
+  // or no finite value, i.e. the model is broken; the caller ends the sequence with an error.
   std::optional<TokenId> sample(std::span<float> logits, std::int64_t position);
 
   // The token has become part of the output.

@@ -9,10 +9,18 @@ namespace weir::tensor {
 namespace {
 
 constexpr std::array<DTypeInfo, 12> kInfo = {{
-    {"F32", 1, 4}, {"F16", 1, 2}, {"BF16", 1, 2}, {"I32", 1, 4},
-    {"Q4_0", 32, sizeof(BlockQ4_0)}, {"Q4_1", 32, sizeof(BlockQ4_1)}, {"Q5_0", 32, sizeof(BlockQ5_0)},
-    {"Q5_1", 32, sizeof(BlockQ5_1)}, {"Q8_0", 32, sizeof(BlockQ8_0)},
-    {"Q4_K", 256, sizeof(BlockQ4_K)}, {"Q5_K", 256, sizeof(BlockQ5_K)}, {"Q6_K", 256, sizeof(BlockQ6_K)},
+    {"F32", 1, 4},
+    {"F16", 1, 2},
+    {"BF16", 1, 2},
+    {"I32", 1, 4},
+    {"Q4_0", 32, sizeof(BlockQ4_0)},
+    {"Q4_1", 32, sizeof(BlockQ4_1)},
+    {"Q5_0", 32, sizeof(BlockQ5_0)},
+    {"Q5_1", 32, sizeof(BlockQ5_1)},
+    {"Q8_0", 32, sizeof(BlockQ8_0)},
+    {"Q4_K", 256, sizeof(BlockQ4_K)},
+    {"Q5_K", 256, sizeof(BlockQ5_K)},
+    {"Q6_K", 256, sizeof(BlockQ6_K)},
 }};
 
 bool same_ignoring_case(std::string_view a, std::string_view b) {
@@ -25,7 +33,9 @@ bool same_ignoring_case(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-const DTypeInfo& info(DType type) { return kInfo[static_cast<std::size_t>(type)]; }
+const DTypeInfo& info(DType type) {
+  return kInfo[static_cast<std::size_t>(type)];
+}
 
 std::int64_t row_bytes(DType type, std::int64_t elements) {
   const DTypeInfo& t = info(type);

@@ -1,5 +1,5 @@
-// Element types and their memory layout: plain floats and the quantised block formats of GGUF. Layout only; arithmetic on them is
-// backend/cpu's. Facts: GGUF specification; block layouts as in ggml's quantisation formats.
+// Element types and their memory layout: plain floats and the quantised block formats of GGUF. Layout only; arithmetic
+// on them is backend/cpu's. Facts: GGUF specification; block layouts as in ggml's quantisation formats.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,31 @@
 namespace weir::tensor {
 
 enum class DType : std::uint8_t {
-  kF32, kF16, kBF16, kI32,
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0,  // blocks of 32 elements
-  kQ4_K, kQ5_K, kQ6_K,                // blocks of 256 elements
+  kF32,
+  kF16,
+  kBF16,
+  kI32,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,  // blocks of 32 elements
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,  // blocks of 256 elements
 };
 
 struct DTypeInfo {
-  std::string_view name;         // as people write it: "Q4_K"
-  std::int64_t block_elements;   // 1 for plain types
+  std::string_view name;        // as people write it: "Q4_K"
+  std::int64_t block_elements;  // 1 for plain types
   std::int64_t block_bytes;
 };
 
 const DTypeInfo& info(DType type);
 
-inline bool is_quantised(DType type) { return info(type).block_elements > 1; }
+inline bool is_quantised(DType type) {
+  return info(type).block_elements > 1;
+}
 
 // Bytes of one row of `elements` values. `elements` must be a multiple of block_elements (the loader has checked it).
 std::int64_t row_bytes(DType type, std::int64_t elements);
@@ -31,16 +42,48 @@ std::int64_t row_bytes(DType type, std::int64_t elements);
 // By name, any case ("q4_k", "bf16"); nullopt when weir has no such type.
 std::optional<DType> parse_dtype(std::string_view name);
 
-struct BlockQ4_0 { std::uint16_t d; std::uint8_t qs[16]; };                                    // w = d (q - 8)
-struct BlockQ4_1 { std::uint16_t d, m; std::uint8_t qs[16]; };                                 // w = d q + m
-struct BlockQ5_0 { std::uint16_t d; std::uint8_t qh[4]; std::uint8_t qs[16]; };                // w = d (q - 16)
-struct BlockQ5_1 { std::uint16_t d, m; std::uint8_t qh[4]; std::uint8_t qs[16]; };             // w = d q + m
-struct BlockQ8_0 { std::uint16_t d; std::int8_t qs[32]; };                                     // w = d q
-struct BlockQ4_K { std::uint16_t d, dmin; std::uint8_t scales[12]; std::uint8_t qs[128]; };    // w = d sc q - dmin mn
-struct BlockQ5_K { std::uint16_t d, dmin; std::uint8_t scales[12]; std::uint8_t qh[32]; std::uint8_t qs[128]; };
-struct BlockQ6_K { std::uint8_t ql[128]; std::uint8_t qh[64]; std::int8_t scales[16]; std::uint16_t d; };
+struct BlockQ4_0 {
+  std::uint16_t d;
+  std::uint8_t qs[16];
+};  // w = d (q - 8)
+struct BlockQ4_1 {
+  std::uint16_t d, m;
+  std::uint8_t qs[16];
+};  // w = d q + m
+struct BlockQ5_0 {
+  std::uint16_t d;
+  std::uint8_t qh[4];
+  std::uint8_t qs[16];
+};  // w = d (q - 16)
+struct BlockQ5_1 {
+  std::uint16_t d, m;
+  std::uint8_t qh[4];
+  std::uint8_t qs[16];
+};  // w = d q + m
+struct BlockQ8_0 {
+  std::uint16_t d;
+  std::int8_t qs[32];
+};  // w = d q
+struct BlockQ4_K {
+  std::uint16_t d, dmin;
+  std::uint8_t scales[12];
+  std::uint8_t qs[128];
+};  // w = d sc q - dmin mn
+struct BlockQ5_K {
+  std::uint16_t d, dmin;
+  std::uint8_t scales[12];
+  std::uint8_t qh[32];
+  std::uint8_t qs[128];
+};
+struct BlockQ6_K {
+  std::uint8_t ql[128];
+  std::uint8_t qh[64];
+  std::int8_t scales[16];
+  std::uint16_t d;
+};
 
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22 && sizeof(BlockQ5_1) == 24);
-static_assert(sizeof(BlockQ8_0) == 34 && sizeof(BlockQ4_K) == 144 && sizeof(BlockQ5_K) == 176 && sizeof(BlockQ6_K) == 210);
+static_assert(sizeof(BlockQ8_0) == 34 && sizeof(BlockQ4_K) == 144 && sizeof(BlockQ5_K) == 176 &&
+              sizeof(BlockQ6_K) == 210);
 
 }  // namespace weir::tensor

@@ -1,4 +1,5 @@
-// Conversions of 16-bit floats, exact to IEEE round-to-nearest-even. For code outside kernels (kernels use the CPU's instructions).
+// Conversions of 16-bit floats, exact to IEEE round-to-nearest-even. For code outside kernels (kernels use the CPU's
+// instructions).
 #pragma once
 
 #include <bit>
@@ -6,7 +7,9 @@
 
 namespace weir::tensor {
 
-inline float f32_from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+inline float f32_from_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
 inline std::uint16_t bf16_from_f32(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);

@@ -1,5 +1,5 @@
-// Gemma 3 (text): as Llama with GeGLU, scaled embeddings, head norms, norms around what each branch adds, and five sliding-window layers
-// to one with full attention, each kind with its own RoPE.
+// Gemma 3 (text): as Llama with GeGLU, scaled embeddings, head norms, norms around what each branch adds, and five
+// sliding-window layers to one with full attention, each kind with its own RoPE.
 #include "model/families/families.h"
 #include "model/layers/attention.h"
 #include "model/layers/decoder.h"

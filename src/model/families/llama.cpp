@@ -1,5 +1,5 @@
-// The Llama family: Llama 1-3, Mistral, SmolLM, Qwen 2 and 3 and relatives. Pre-norm layers of attention and SwiGLU; what differs
-// between them (biases, head norms, windows, RoPE scaling, tied heads) is data in ModelSpec.
+// The Llama family: Llama 1-3, Mistral, SmolLM, Qwen 2 and 3 and relatives. Pre-norm layers of attention and SwiGLU;
+// what differs between them (biases, head norms, windows, RoPE scaling, tied heads) is data in ModelSpec.
 #include "model/families/families.h"
 #include "model/layers/attention.h"
 #include "model/layers/decoder.h"

@@ -30,9 +30,10 @@ void Attention::run(const Step& step, const Vector& norm, Matrix<float> out, boo
   const Matrix<float> q = step.workspace.q(rows), k = step.workspace.k(rows), v = step.workspace.v(rows);
 
   const std::array<backend::LinearOutput, 3> qkv = {{{q_.get(), q_bias_.data(), q, false},
-                                                    {k_.get(), k_bias_.data(), k, false},
-                                                    {v_.get(), v_bias_.data(), v, false}}};
-  step.backend.linear({.x = step.workspace.x(rows), .norm_weight = norm.data(), .norm_eps = spec_->rms_eps, .outputs = qkv});
+                                                     {k_.get(), k_bias_.data(), k, false},
+                                                     {v_.get(), v_bias_.data(), v, false}}};
+  step.backend.linear(
+      {.x = step.workspace.x(rows), .norm_weight = norm.data(), .norm_eps = spec_->rms_eps, .outputs = qkv});
 
   const backend::RopeTable* rope = layer.rope < 0 ? nullptr : &step.ropes[static_cast<std::size_t>(layer.rope)];
   const auto norm_and_turn = [&](Matrix<float> heads, const Vector& head_norm) {

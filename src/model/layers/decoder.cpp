@@ -36,7 +36,8 @@ Status Decoder::load_ends(Loader& loader) {
   return {};
 }
 
-// The tables hold this step's rows only: tables for every position of a 128k context would cost more memory than many models.
+// The tables hold this step's rows only: tables for every position of a 128k context would cost more memory than many
+// models.
 void Decoder::fill_rope_tables(const ForwardBatch& batch) {
   for (std::size_t r = 0; r < rope_tables_.size(); ++r) {
     const std::int64_t half = rope_tables_[r].dims / 2;
@@ -65,11 +66,12 @@ void Decoder::forward(const ForwardBatch& batch, const KvView& kv) {
 }
 
 void Decoder::logits(std::int64_t begin, Matrix<float> out) {
-  CHECK(begin >= 0 && begin + out.rows <= static_cast<std::int64_t>(logit_rows_.size()), "begin={} rows={} of {}", begin,
-        out.rows, logit_rows_.size());
+  CHECK(begin >= 0 && begin + out.rows <= static_cast<std::int64_t>(logit_rows_.size()), "begin={} rows={} of {}",
+        begin, out.rows, logit_rows_.size());
   const Matrix<float> rows(reinterpret_cast<float*>(gathered_->data()), out.rows, spec_.hidden);
-  backend_.gather_rows(workspace_.x(workspace_.max_rows()),
-                       std::span(logit_rows_).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(out.rows)), rows);
+  backend_.gather_rows(
+      workspace_.x(workspace_.max_rows()),
+      std::span(logit_rows_).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(out.rows)), rows);
   const backend::LinearOutput head = {head_ ? head_.get() : embedding_.get(), nullptr, out, false};
   backend_.linear({.x = rows, .norm_weight = final_norm_.data(), .norm_eps = spec_.rms_eps, .outputs = {&head, 1}});
   if (spec_.final_softcap > 0) backend_.softcap(out, spec_.final_softcap);

@@ -1,4 +1,5 @@
-// Decoder: what all decoder-only models share around their layers: embedding, RoPE tables of the step, final norm and output head.
+// Decoder: what all decoder-only models share around their layers: embedding, RoPE tables of the step, final norm and
+// output head.
 //
 // A family derives from it, loads its layers and runs them in run_layers().
 #pragma once
@@ -35,12 +36,12 @@ class Decoder : public Model {
   Vector final_norm_;
   std::int64_t weight_bytes_ = 0;
 
-  std::vector<RopeFrequencies> frequencies_;           // one per spec_.ropes
+  std::vector<RopeFrequencies> frequencies_;  // one per spec_.ropes
   std::vector<std::unique_ptr<backend::Buffer>> rope_memory_;
   std::vector<backend::RopeTable> rope_tables_;
   std::vector<std::int32_t> row_index_;
-  std::vector<std::int32_t> logit_rows_;               // of the last forward()
-  std::unique_ptr<backend::Buffer> gathered_;          // [logits piece, hidden]
+  std::vector<std::int32_t> logit_rows_;       // of the last forward()
+  std::unique_ptr<backend::Buffer> gathered_;  // [logits piece, hidden]
 };
 
 }  // namespace weir::model

@@ -25,8 +25,9 @@ void GatedMlp::run(const Step& step, const Vector& norm, Matrix<float> out, bool
                              .up = up_.get(),
                              .gate_bias = gate_bias_.data(),
                              .up_bias = up_bias_.data(),
-                             .activation = spec_->activation == load::Activation::kSilu ? backend::Activation::kSilu
-                                                                                        : backend::Activation::kGeluTanh,
+                             .activation = spec_->activation == load::Activation::kSilu
+                                               ? backend::Activation::kSilu
+                                               : backend::Activation::kGeluTanh,
                              .y = inner});
   const backend::LinearOutput down = {down_.get(), down_bias_.data(), out, accumulate};
   step.backend.linear({.x = inner, .outputs = {&down, 1}});

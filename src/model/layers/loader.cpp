@@ -46,8 +46,8 @@ Result<Vector> Loader::vector(const std::string& name, float offset) {
         value = tensor::f32_from_bf16(half);
         break;
       default:
-        return fail_at(name, ErrorCode::kUnsupported, "tensor '{}' is {}; norms and biases must be F32, F16 or BF16", name,
-                       tensor::info(weight.dtype).name);
+        return fail_at(name, ErrorCode::kUnsupported, "tensor '{}' is {}; norms and biases must be F32, F16 or BF16",
+                       name, tensor::info(weight.dtype).name);
     }
     values[static_cast<std::size_t>(i)] = value + offset;
   }

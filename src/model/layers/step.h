@@ -15,7 +15,8 @@ struct Step {
   const ForwardBatch& batch;
   const KvView& kv;
   const Workspace& workspace;
-  // cos and sin for this step's rows, one table for each of ModelSpec::ropes; row i of a table belongs to row i of the batch.
+  // cos and sin for this step's rows, one table for each of ModelSpec::ropes; row i of a table belongs to row i of the
+  // batch.
   std::span<const backend::RopeTable> ropes;
   std::span<const std::int32_t> row_index;  // 0, 1, 2, ... [rows]
 };

@@ -4,7 +4,8 @@
 
 namespace weir::model {
 
-Workspace::Workspace(const load::ModelSpec& spec, backend::Backend& backend, std::int64_t max_rows) : max_rows_(max_rows) {
+Workspace::Workspace(const load::ModelSpec& spec, backend::Backend& backend, std::int64_t max_rows)
+    : max_rows_(max_rows) {
   width_[kX] = spec.hidden;
   width_[kQ] = width_[kAttended] = static_cast<std::int64_t>(spec.heads) * spec.head_dim;
   width_[kK] = width_[kV] = static_cast<std::int64_t>(spec.kv_heads) * spec.head_dim;

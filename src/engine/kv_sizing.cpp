@@ -1,0 +1,95 @@
+#include "engine/kv_sizing.h"
+
+#include <algorithm>
+
+#include "kv/kv_manager.h"
+
+namespace weir::engine {
+namespace {
+
+// Without a flag: enough for a good batch of conversations, and never more than half of what is free, because the
+// machine has other things to do. Untouched blocks cost no memory (the arena is mapped, not written).
+constexpr std::int64_t kDefaultPoolBytes = std::int64_t{4} << 30;
+
+// A block id must fit an int32 and a slot an int64; 2^30 blocks are far beyond any memory.
+constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
+
+// blocks_needed is the pool's own formula; asking a pool of one block for it costs nothing.
+std::int64_t blocks_for(const kv::KvLayout& layout, std::int64_t tokens, std::int64_t step_tokens) {
+  const kv::KvManager probe(
+      {.layout = layout, .num_blocks = 1, .prefix_index = kv::PrefixIndexKind::kNone, .model_id = ""});
+  return probe.blocks_needed(tokens, step_tokens);
+}
+
+// The most tokens one sequence can have in `blocks`; 0 if not even one.
+std::int64_t longest_sequence(const kv::KvLayout& layout, std::int64_t blocks, std::int64_t step_tokens,
+                              std::int64_t limit) {
+  const kv::KvManager probe(
+      {.layout = layout, .num_blocks = 1, .prefix_index = kv::PrefixIndexKind::kNone, .model_id = ""});
+  std::int64_t low = 0, high = limit;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    if (probe.blocks_needed(middle, step_tokens) <= blocks) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+}  // namespace
+
+Result<tensor::DType> choose_kv_dtype(const std::string& flag, tensor::DType weights) {
+  if (flag == "f32") return tensor::DType::kF32;
+  if (flag == "f16") return tensor::DType::kF16;
+  if (flag == "bf16") return tensor::DType::kBF16;
+  if (flag == "auto") {
+    if (weights == tensor::DType::kF32 || weights == tensor::DType::kBF16) return weights;
+    return tensor::DType::kF16;
+  }
+  return fail_at("kv-cache-dtype", ErrorCode::kInvalidArgument,
+                 "--kv-cache-dtype '{}' is not one of auto, f32, f16, bf16", flag);
+}
+
+kv::KvLayout layout_for(const load::ModelSpec& spec, tensor::DType dtype, int block_tokens) {
+  std::vector<int> windows;
+  for (const load::LayerSpec& layer : spec.layer) windows.push_back(layer.window);
+  return kv::plan_layout(windows, spec.kv_heads, spec.head_dim, dtype, block_tokens);
+}
+
+Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec, const kv::KvLayout& layout,
+                         std::int64_t available_memory) {
+  KvSizing sizing;
+  sizing.max_model_len = config.max_model_len > 0 ? config.max_model_len : spec.context_length;
+  const std::int64_t step = config.max_num_batched_tokens;
+  const std::int64_t one_sequence = blocks_for(layout, sizing.max_model_len, step);
+
+  std::int64_t blocks = 0;
+  if (config.num_kv_blocks) {
+    blocks = *config.num_kv_blocks;
+  } else {
+    std::int64_t bytes = 0;
+    if (config.kv_cache_memory_bytes) {
+      bytes = *config.kv_cache_memory_bytes;
+    } else {
+      bytes = std::min(available_memory / 2, std::max(kDefaultPoolBytes, one_sequence * layout.block_bytes()));
+    }
+    blocks = bytes / layout.block_bytes();
+  }
+  blocks = std::min(blocks, kMaxBlocks);
+  if (config.max_model_len == 0) {
+    sizing.max_model_len = longest_sequence(layout, blocks, step, sizing.max_model_len);
+  }
+  if (blocks < 1 || sizing.max_model_len < 2) {
+    return fail_at(
+        "kv-cache-memory", ErrorCode::kInvalidArgument,
+        "the KV pool has {} blocks of {} bytes ({} tokens each); a sequence of 2 tokens needs {}. Give more memory "
+        "(--kv-cache-memory, --num-kv-blocks) or use a smaller --block-size",
+        blocks, layout.block_bytes(), layout.block_tokens, blocks_for(layout, 2, step));
+  }
+  sizing.num_blocks = static_cast<std::uint32_t>(blocks);
+  return sizing;
+}
+
+}  // namespace weir::engine

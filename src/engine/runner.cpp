@@ -1,0 +1,122 @@
+#include "engine/runner.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/check.h"
+#include "sample/logprobs.h"
+
+namespace weir::engine {
+namespace {
+
+// Memory for one piece of logits. 16 rows keep the output head at the speed of its small-row kernels even for a
+// vocabulary of 262k (16 MiB); small vocabularies get more rows.
+constexpr std::int64_t kLogitsBytes = 8 << 20;
+constexpr std::int64_t kMinPieceRows = 16;
+constexpr std::int64_t kMaxPieceRows = 128;
+
+}  // namespace
+
+Runner::Runner(backend::Backend& backend, model::Model& model, model::KvView kv_view, std::int64_t vocab)
+    : backend_(backend), model_(model), kv_view_(std::move(kv_view)), vocab_(vocab) {
+  const auto row_bytes = vocab * static_cast<std::int64_t>(sizeof(float));
+  piece_rows_ = std::clamp(kLogitsBytes / row_bytes, kMinPieceRows, kMaxPieceRows);
+  logits_memory_ = backend.allocate(static_cast<std::size_t>(piece_rows_ * row_bytes));
+}
+
+void Runner::build_batch(const sched::StepPlan& plan, const sched::Scheduler& scheduler, const kv::KvManager& kv,
+                         const std::function<Sequence&(SeqId)>& find) {
+  batch_.groups.resize(kv.layout().groups.size());
+  batch_.clear();
+  logit_rows_.clear();
+  sampled_.clear();
+  for (const sched::ScheduledRange& range : plan.ranges) {
+    Sequence& sequence = find(range.id);
+    const std::span<const TokenId> tokens = scheduler.tokens(range.id);
+    for (std::int64_t position = range.begin; position < range.end; ++position) {
+      const auto row = static_cast<std::int32_t>(batch_.tokens.size());
+      batch_.tokens.push_back(tokens[static_cast<std::size_t>(position)]);
+      batch_.positions.push_back(static_cast<std::int32_t>(position));
+      const std::int64_t next = position + 1;
+      if (range.samples && next == range.end) {
+        batch_.logit_rows.push_back(row);
+        logit_rows_.push_back({&sequence, position, -1, sampled_.size()});
+        sampled_.push_back({&sequence, std::nullopt, std::nullopt});
+      } else if (sequence.wants_prompt_logprobs() && next < sequence.prompt_tokens &&
+                 next > static_cast<std::int64_t>(sequence.prompt_logprobs.size())) {
+        batch_.logit_rows.push_back(row);
+        logit_rows_.push_back({&sequence, position, tokens[static_cast<std::size_t>(next)], 0});
+      }
+    }
+    batch_.query_starts.push_back(static_cast<std::int32_t>(batch_.tokens.size()));
+    batch_.seq_lens.push_back(static_cast<std::int32_t>(range.end));
+  }
+  add_tables(plan, kv);
+}
+
+void Runner::add_tables(const sched::StepPlan& plan, const kv::KvManager& kv) {
+  const std::int64_t block_tokens = kv.layout().block_tokens;
+  for (std::size_t g = 0; g < batch_.groups.size(); ++g) {
+    model::ForwardBatch::Group& group = batch_.groups[g];
+    for (const sched::ScheduledRange& range : plan.ranges) {
+      group.table_width = std::max(group.table_width, (range.end + block_tokens - 1) / block_tokens);
+    }
+    group.tables.assign(plan.ranges.size() * static_cast<std::size_t>(group.table_width), -1);
+    for (std::size_t s = 0; s < plan.ranges.size(); ++s) {
+      const sched::ScheduledRange& range = plan.ranges[s];
+      const std::span<const std::int32_t> table = kv.block_table(range.id, static_cast<int>(g));
+      const std::int64_t blocks = (range.end + block_tokens - 1) / block_tokens;
+      CHECK(static_cast<std::int64_t>(table.size()) >= blocks, "table={} blocks={}", table.size(), blocks);
+      std::copy_n(table.begin(), blocks, group.tables.begin() + static_cast<std::ptrdiff_t>(s) * group.table_width);
+      for (std::int64_t position = range.begin; position < range.end; ++position) {
+        const std::int32_t block = table[static_cast<std::size_t>(position / block_tokens)];
+        CHECK(block >= 0, "no block for position {} of sequence {} in group {}", position, value(range.id), g);
+        group.slots.push_back(block * block_tokens + position % block_tokens);
+      }
+    }
+  }
+}
+
+void Runner::read_row(const LogitRow& row, tensor::Matrix<float> logits, std::int64_t i) {
+  const std::span<float> values(logits.row(i), static_cast<std::size_t>(vocab_));
+  const sample::SamplingParams& params = row.sequence->request.sampling;
+  if (row.prompt_target >= 0) {
+    prompt_logprobs_[static_cast<std::size_t>(i)] =
+        sample::row_logprobs(values, row.prompt_target, params.prompt_logprobs);
+    return;
+  }
+  // Logprobs are the model's own, so they are taken before the sampler changes the row; which token is "chosen" is
+  // known after.
+  Sampled& out = sampled_[row.sampled_index];
+  if (params.logprobs < 0) {
+    out.token = row.sequence->sampler.sample(values, row.position + 1);
+    return;
+  }
+  const std::vector<float> raw(values.begin(), values.end());
+  out.token = row.sequence->sampler.sample(values, row.position + 1);
+  if (out.token) out.logprobs = sample::row_logprobs(raw, *out.token, params.logprobs);
+}
+
+const std::vector<Runner::Sampled>& Runner::run(const sched::StepPlan& plan, const sched::Scheduler& scheduler,
+                                                const kv::KvManager& kv, const std::function<Sequence&(SeqId)>& find) {
+  build_batch(plan, scheduler, kv, find);
+  model_.forward(batch_, kv_view_);
+  const auto count = static_cast<std::int64_t>(logit_rows_.size());
+  for (std::int64_t begin = 0; begin < count; begin += piece_rows_) {
+    const std::int64_t rows = std::min(piece_rows_, count - begin);
+    const tensor::Matrix<float> logits(reinterpret_cast<float*>(logits_memory_->data()), rows, vocab_);
+    model_.logits(begin, logits);
+    prompt_logprobs_.assign(static_cast<std::size_t>(rows), {});
+    const auto read = [&](std::int64_t i) { read_row(logit_rows_[static_cast<std::size_t>(begin + i)], logits, i); };
+    backend_.parallel_for(rows, std::cref(read));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const LogitRow& row = logit_rows_[static_cast<std::size_t>(begin + i)];
+      if (row.prompt_target >= 0) {
+        row.sequence->prompt_logprobs.push_back(std::move(prompt_logprobs_[static_cast<std::size_t>(i)]));
+      }
+    }
+  }
+  return sampled_;
+}
+
+}  // namespace weir::engine
