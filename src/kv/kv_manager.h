@@ -1,17 +1,24 @@
 // KvManager: which blocks hold which tokens of which sequence, in every KV group.
 //
-// One pool of equal blocks serves all groups. A sequence has one block table per group; a group with a window gives back blocks that
-// no future query can see. Full blocks of computed tokens get an identity (a SHA-256 chain over token ids, model, salt; per group) and stay
-// findable in the prefix index until the pool needs the space (least recently used first, a sequence's tail before its head).
+// One pool of equal blocks serves all groups. A sequence has one block table per group; a group with a window gives
+// back blocks that no future query can see. Full blocks of computed tokens get an identity (a SHA-256 chain over token
+// ids, model, salt; per group) and stay findable in the prefix index until the pool needs the space (least recently
+// used first, a sequence's tail before its head).
 //
 // Invariants (check_integrity(), called by tests after every operation and by the engine when idle)
-//   I1  A block is in exactly one state: free, idle (unreferenced, contents cached) or in use; the three counts sum to the capacity.
+//   I1  A block is in exactly one state: free, idle (unreferenced, contents cached) or in use; the three counts sum to
+//       the capacity.
 //   I2  A block's reference count equals the number of table entries that name it.
-//   I3  A block that several sequences share, or that is cached, is full and never written again.
-// Cost: allocate and free O(blocks touched). Threads: engine thread only.
+//   I3  A block that several sequences share, or that is cached, is full and never written again. Hence no
+//       copy-on-write: a sequence takes over whole blocks only and writes into blocks of its own.
+//   I4  Two sequences that computed the same text at the same time keep a block each; others find the one that was
+//       committed first.
+// Cost: allocate and free O(blocks touched); a block is hashed once per sequence. Threads: engine thread only, except
+// blocks_needed(), capacity() and layout(), which read only the configuration.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,16 +27,18 @@
 
 #include "base/ids.h"
 #include "kv/kv_layout.h"
+#include "kv/prefix_index.h"
 
 namespace weir::kv {
-
-enum class PrefixIndexKind { kNone, kHash, kRadix };
 
 struct KvConfig {
   KvLayout layout;
   std::uint32_t num_blocks = 0;
   PrefixIndexKind prefix_index = PrefixIndexKind::kHash;
   std::string model_id;  // part of every block's identity
+  // Called when a block's contents become meaningless: nobody may read it again before writing it. For
+  // KvStorage::poison.
+  std::function<void(BlockId)> on_discard;
 };
 
 enum class Fit { kNow, kNotNow, kNever };
@@ -39,34 +48,59 @@ struct KvStats {
   double usage() const { return capacity ? static_cast<double>(in_use) / capacity : 0.0; }
 };
 
+// The names of a text's leading blocks, kept by a sequence for life so that waiting, preemption and return hash nothing
+// twice. Valid for texts that begin with the text they were made from, and for one salt.
+struct PrefixNames {
+  BlockName root;
+  bool has_root = false;
+  std::vector<BlockName> blocks;
+};
+
+struct PrefixHit {
+  std::int64_t tokens = 0;
+  // Blocks of the hit that others use anyway and that the sequence will hold until all of its text is computed: they
+  // come off blocks_needed(). The hit's idle blocks do not: taking them takes them out of available().
+  std::uint32_t shared_blocks = 0;
+};
+
 class KvManager {
  public:
   explicit KvManager(KvConfig config);
   ~KvManager();
 
   const KvLayout& layout() const;
+  std::uint32_t capacity() const;
 
-  // The most blocks a sequence of `tokens` tokens can hold at once, over all groups. The one formula for pool sizing, admission and
-  // "never fits". `step_tokens`: most tokens one step may add (a window group holds window - 1 + step tokens).
+  // The most blocks a sequence of `tokens` tokens can hold at once, over all groups. The one formula for pool sizing,
+  // admission and "never fits". `step_tokens`: most tokens one step may add (a window group holds window - 1 + step
+  // tokens).
   std::uint32_t blocks_needed(std::int64_t tokens, std::int64_t step_tokens) const;
 
-  // Starts a sequence. With use_prefix, takes over the longest cached prefix of `tokens` (whole blocks, in every group what its window
-  // needs, and at most tokens.size() - 1 tokens: at least one must be computed). Returns how many tokens are already computed.
-  std::int64_t begin(SeqId seq, std::span<const TokenId> tokens, std::string_view salt, bool use_prefix);
+  // Starts a sequence. With use_prefix, takes over the longest cached prefix of `tokens` (whole blocks, in every group
+  // what its window needs, and at most tokens.size() - 1 tokens: at least one must be computed). Returns how many
+  // tokens are already computed. `names`: what find_prefix() and free() left there is used and taken.
+  std::int64_t begin(SeqId seq, std::span<const TokenId> tokens, std::string_view salt, bool use_prefix,
+                     PrefixNames* names = nullptr);
   // What begin() would find, without taking it.
+  PrefixHit find_prefix(std::span<const TokenId> tokens, std::string_view salt, PrefixNames& names) const;
   std::int64_t peek_prefix(std::span<const TokenId> tokens, std::string_view salt) const;
 
-  // Makes room for tokens [0, end) of the sequence; existing entries stay. kNow: done. kNotNow: nothing changed, the pool lacks
-  // blocks right now. kNever: more than the whole pool. Frees what has left the windows of queries >= `computed` first.
+  // Makes room for tokens [0, end) of the sequence; existing entries stay. kNow: done. kNotNow: nothing changed, the
+  // pool lacks blocks right now. kNever: more than the whole pool. Frees what has left the windows of queries >=
+  // `computed` first.
   Fit extend(SeqId seq, std::int64_t computed, std::int64_t end);
+  // The largest end' <= end for which extend(seq, computed, end') would be kNow; at least the room the sequence has.
+  std::int64_t reachable(SeqId seq, std::int64_t computed, std::int64_t end) const;
 
   // Tokens [0, computed) of `tokens` are now in the cache: full blocks become findable.
   void commit(SeqId seq, std::span<const TokenId> tokens, std::int64_t computed);
 
-  // Ends the sequence (finished, cancelled or preempted). Its cached blocks stay findable while idle.
-  void free(SeqId seq);
+  // Ends the sequence (finished, cancelled or preempted). Its cached blocks stay findable while idle. `names`: gets
+  // them, for a sequence that will begin again.
+  void free(SeqId seq, PrefixNames* names = nullptr);
 
-  // Physical block of each logical block; -1 where the window has passed. Valid until the next non-const call for this sequence.
+  // Physical block of each logical block; -1 where the window has passed. Valid until the next non-const call for this
+  // sequence.
   std::span<const std::int32_t> block_table(SeqId seq, int group) const;
 
   KvStats stats() const;

@@ -1,14 +1,20 @@
-// Scheduler: which tokens of which sequences are computed in the next step. Pure and deterministic: events and a time in, a StepPlan
-// out; no clock, thread, device or I/O of its own, so the engine, the planner's simulator and tests at millions of steps run this same code.
+// Scheduler: which tokens of which sequences are computed in the next step. Pure and deterministic: events and a time
+// in, a StepPlan out; no clock, thread, device or I/O of its own, so the engine, the planner's simulator and tests at
+// millions of steps run this same code.
 //
-// A sequence is tokens known (prompt + output) and tokens computed. A step hands out tokens, at most max_num_batched_tokens in all, so
-// that computed catches up with known: prefill, decode and resumed sequences are one thing (vLLM V1's formulation).
-//   1. Running sequences first, in order of admission. No block for one: the latest admitted (policy priority: the least urgent) is
-//      preempted, its KV freed, to be recomputed; it goes to the head of the waiting queue.
-//   2. Then, if nobody was preempted in this step, waiting ones in policy order while budget and slots last: a sequence is admitted when
-//      its whole known text fits the pool now (blocks_needed is the one formula). The head does not fit: stop, nobody overtakes it.
-// Progress rule: if any sequence is running or waiting, every step computes at least one token of some sequence (CHECKed); a sequence that can
-// never fit is refused by check_fits() before it gets in.
+// A sequence is tokens known (prompt + output) and tokens computed. A step hands out tokens, at most
+// max_num_batched_tokens in all, so that computed catches up with known: prefill, decode and resumed sequences are one
+// thing (vLLM V1's formulation).
+//   1. Running sequences first, in order of admission. Too few blocks for a range: it is cut to what they hold. No
+//      block for even one token: the latest admitted (policy priority: the least urgent) is preempted, its KV freed,
+//      and recomputed later from prompt and output so far; it waits at the head of the queue (of its priority). What it
+//      had been given in this step is given back.
+//   2. Then, if nobody was preempted or cut short of blocks in this step, waiting ones in policy order while budget and
+//      slots last: a sequence is admitted when its whole known text fits the pool now (blocks_needed is the one
+//      formula). The head does not fit: stop, nobody overtakes it. Beside others it must fit with full steps; alone,
+//      one token per step will do, as check_fits() promised.
+// Progress rule: if any sequence is running or waiting, every step computes at least one token of some sequence
+// (CHECKed); a sequence that can never fit is refused by check_fits() before it gets in.
 // Threads: engine thread only. Cost of schedule(): O(running + admitted).
 #pragma once
 
@@ -16,6 +22,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -26,18 +33,21 @@ namespace weir::sched {
 
 enum class Policy { kFcfs, kPriority };  // kPriority: lower number first, then arrival
 
+// The value of --scheduling-policy.
+Result<Policy> parse_policy(std::string_view name);
+
 struct SchedulerConfig {
   int max_num_seqs = 256;
   int max_num_batched_tokens = 2048;
-  std::int64_t max_model_len = 0;
+  std::int64_t max_model_len = 0;  // most tokens of prompt and reply; 0: only the pool limits
   Policy policy = Policy::kFcfs;
   bool enable_prefix_caching = true;
 };
 
 struct NewSequence {
   SeqId id{};
-  std::vector<TokenId> prompt;   // >= 1 token
-  std::int64_t max_tokens = 0;   // most tokens the reply may have
+  std::vector<TokenId> prompt;  // >= 1 token
+  std::int64_t max_tokens = 0;  // most tokens the reply may have; 0: the prompt is computed, nothing is sampled
   int priority = 0;
   double arrival_s = 0.0;
   std::string cache_salt;
@@ -47,13 +57,14 @@ struct NewSequence {
 struct ScheduledRange {
   SeqId id{};
   std::int64_t begin = 0, end = 0;  // tokens [begin, end) of the sequence are computed in this step
-  bool samples = false;             // end is all that is known: the last row's logits give the next token
+  // end is all that is known: the last row's logits give the next token. Never with max_tokens 0.
+  bool samples = false;
 };
 
 struct StepPlan {
   std::vector<ScheduledRange> ranges;
-  std::vector<SeqId> preempted;    // in this step
-  std::vector<SeqId> admitted;     // left the waiting queue in this step (again, if they were preempted before)
+  std::vector<SeqId> preempted;  // in this step
+  std::vector<SeqId> admitted;   // left the waiting queue in this step (again, if they were preempted before)
   bool empty() const { return ranges.empty(); }
 };
 
@@ -68,13 +79,16 @@ class Scheduler {
   Scheduler(SchedulerConfig config, kv::KvManager& kv);
   ~Scheduler();
 
-  // Whether a sequence of this size can ever run: kContextLengthExceeded with both numbers, else ok. Reads only the configuration: any thread.
+  // Whether a sequence of this size can ever run: kContextLengthExceeded with both numbers, else ok. Reads only the
+  // configuration: any thread.
   Status check_fits(std::int64_t prompt_tokens, std::int64_t max_tokens) const;
 
-  void add(NewSequence sequence);     // check_fits() must have accepted it
-  StepPlan schedule(double now_s);    // may be called again only after commit()
-  // The planned ranges have been computed. `sampled`: one token for each range with samples, in plan order; a sequence that is to end
-  // with its token is then ended by finish().
+  void add(NewSequence sequence);  // check_fits() must have accepted it
+  // May be called again only after commit(). Before that, finish() what has all its tokens: max_tokens of them, or,
+  // with max_tokens 0, the computed prompt. `now_s` is for policies that look at waiting times; none of these does.
+  StepPlan schedule(double now_s);
+  // The planned ranges have been computed. `sampled`: one token for each range with samples, in plan order; a sequence
+  // that is to end with its token is then ended by finish().
   void commit(const StepPlan& plan, std::span<const TokenId> sampled);
   // The sequence leaves, whatever state it is in: finished or cancelled. Not between schedule() and commit().
   void finish(SeqId id);
@@ -82,6 +96,7 @@ class Scheduler {
   // Prompt and output so far. Valid until the sequence changes.
   std::span<const TokenId> tokens(SeqId id) const;
   std::int64_t cached_tokens(SeqId id) const;  // prompt tokens found in the prefix cache at first admission
+  std::int64_t computed_tokens(SeqId id) const;
   bool contains(SeqId id) const;
   SchedulerStats stats() const;
 

@@ -1,0 +1,312 @@
+#include "sched/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+
+namespace weir::sched {
+
+namespace {
+
+struct Sequence {
+  SeqId id{};
+  std::vector<TokenId> tokens;  // prompt and output
+  std::int64_t prompt_tokens = 0;
+  std::int64_t max_tokens = 0;
+  std::int64_t computed = 0;
+  std::int64_t cached = 0;  // of the prompt, at first admission
+  int priority = 0;         // 0 for all under kFcfs
+  double arrival_s = 0.0;
+  std::uint64_t number = 0;  // in order of add(): decides between equal arrivals
+  std::string salt;
+  bool use_prefix = true;
+  bool running = false;
+  bool was_admitted = false;
+  kv::PrefixNames names;  // while waiting; KvManager has them while running
+
+  std::int64_t known() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t output() const { return known() - prompt_tokens; }
+  auto urgency() const { return std::tuple(priority, arrival_s, number); }
+};
+
+// Preempted sequences wait before the new ones of their class: they hold results somebody is reading.
+struct WaitsBefore {
+  static auto key(const Sequence* s) { return std::tuple(s->priority, !s->was_admitted, s->arrival_s, s->number); }
+  bool operator()(const Sequence* a, const Sequence* b) const { return key(a) < key(b); }
+};
+
+}  // namespace
+
+struct Scheduler::Impl {
+  Impl(SchedulerConfig given, kv::KvManager& manager) : config(given), kv(manager) {
+    CHECK(config.max_num_seqs >= 1 && config.max_num_batched_tokens >= 1 && config.max_model_len >= 0,
+          "{} sequences, {} tokens per step, {} tokens per sequence", config.max_num_seqs,
+          config.max_num_batched_tokens, config.max_model_len);
+  }
+
+  // One step being planned.
+  struct Step {
+    StepPlan plan;
+    std::int64_t budget = 0;
+    bool short_of_blocks = false;  // somebody got less than the budget allowed
+  };
+
+  const Sequence& get(SeqId id) const {
+    const auto it = sequences.find(value(id));
+    CHECK(it != sequences.end(), "sequence {} is not here", value(id));
+    return it->second;
+  }
+
+  void plan_running(Step& step);
+  void admit(Step& step);
+  std::int64_t make_room(Step& step, Sequence& s, std::int64_t want);
+  void plan_range(Step& step, Sequence& s, std::int64_t end);
+  Sequence& victim() const;
+  void preempt(Step& step, Sequence& s);
+
+  SchedulerConfig config;
+  kv::KvManager& kv;
+  std::unordered_map<std::uint64_t, Sequence> sequences;  // its elements do not move
+  std::vector<Sequence*> running;                         // in order of admission
+  std::set<Sequence*, WaitsBefore> waiting;
+  std::vector<Sequence*> order;  // plan_running(): running as it was when the step began
+  std::uint64_t added = 0;
+  bool in_flight = false;  // between schedule() and commit()
+  SchedulerStats stats;
+};
+
+Result<Policy> parse_policy(std::string_view name) {
+  if (name == "fcfs") return Policy::kFcfs;
+  if (name == "priority") return Policy::kPriority;
+  return fail_at("scheduling-policy", ErrorCode::kInvalidArgument,
+                 "--scheduling-policy '{}' is unknown; it can be fcfs or priority", name);
+}
+
+Scheduler::Scheduler(SchedulerConfig config, kv::KvManager& kv) : impl_(std::make_unique<Impl>(config, kv)) {}
+Scheduler::~Scheduler() = default;
+
+Status Scheduler::check_fits(std::int64_t prompt_tokens, std::int64_t max_tokens) const {
+  if (prompt_tokens < 1) {
+    return fail_at("prompt", ErrorCode::kInvalidArgument, "the prompt has no tokens; at least one is needed");
+  }
+  if (max_tokens < 0) {
+    return fail_at("max_tokens", ErrorCode::kInvalidArgument, "max_tokens is {}; it must be at least 0", max_tokens);
+  }
+  const std::int64_t limit = impl_->config.max_model_len;
+  if (limit > 0 && prompt_tokens > limit) {
+    return fail_at(
+        "prompt", ErrorCode::kContextLengthExceeded,
+        "the prompt is {} tokens; the model reads {} (--max-model-len), prompt and reply together. Shorten the prompt",
+        prompt_tokens, limit);
+  }
+  if (limit > 0 && max_tokens > limit - prompt_tokens) {
+    return fail_at(
+        "max_tokens", ErrorCode::kContextLengthExceeded,
+        "the prompt is {} tokens and the reply may have {} (max_tokens); the model reads {} (--max-model-len), prompt "
+        "and reply together. Shorten the prompt or ask for at most {} tokens",
+        prompt_tokens, max_tokens, limit, limit - prompt_tokens);
+  }
+  std::int64_t total = 0;
+  if (__builtin_add_overflow(prompt_tokens, max_tokens, &total)) {
+    return fail_at("max_tokens", ErrorCode::kContextLengthExceeded,
+                   "{} prompt tokens and {} more (max_tokens) are too many", prompt_tokens, max_tokens);
+  }
+  const std::uint32_t needed = impl_->kv.blocks_needed(total, 1);
+  if (needed > impl_->kv.capacity()) {
+    return fail_at(
+        "max_tokens", ErrorCode::kContextLengthExceeded,
+        "the prompt is {} tokens and the reply may have {} (max_tokens): that takes {} KV blocks of {} tokens, the "
+        "server has {}. Shorten the prompt, lower max_tokens, or start the server with a larger --num-kv-blocks or "
+        "--kv-cache-memory",
+        prompt_tokens, max_tokens, needed, impl_->kv.layout().block_tokens, impl_->kv.capacity());
+  }
+  return {};
+}
+
+void Scheduler::add(NewSequence sequence) {
+  const auto prompt_tokens = static_cast<std::int64_t>(sequence.prompt.size());
+  const Status fits = check_fits(prompt_tokens, sequence.max_tokens);
+  CHECK(fits.has_value(), "sequence {}: {}", value(sequence.id), fits.error().message);
+  CHECK(!std::isnan(sequence.arrival_s), "sequence {} arrived at no time", value(sequence.id));
+  const auto [it, is_new] = impl_->sequences.try_emplace(value(sequence.id));
+  CHECK(is_new, "sequence {} is already here", value(sequence.id));
+  Sequence& s = it->second;
+  s.id = sequence.id;
+  s.tokens = std::move(sequence.prompt);
+  s.prompt_tokens = prompt_tokens;
+  s.max_tokens = sequence.max_tokens;
+  s.priority = impl_->config.policy == Policy::kPriority ? sequence.priority : 0;
+  s.arrival_s = sequence.arrival_s;
+  s.number = impl_->added++;
+  s.salt = std::move(sequence.cache_salt);
+  s.use_prefix = sequence.use_prefix_cache && impl_->config.enable_prefix_caching;
+  impl_->waiting.insert(&s);
+}
+
+StepPlan Scheduler::schedule(double /*now_s*/) {
+  CHECK(!impl_->in_flight, "the step before has not been committed");
+  Impl::Step step;
+  step.budget = impl_->config.max_num_batched_tokens;
+  impl_->plan_running(step);
+  if (step.plan.preempted.empty() && !step.short_of_blocks) impl_->admit(step);
+  CHECK(!step.plan.empty() || (impl_->running.empty() && impl_->waiting.empty()),
+        "no progress: {} running, {} waiting, {} of {} KV blocks available", impl_->running.size(),
+        impl_->waiting.size(), impl_->kv.available(), impl_->kv.capacity());
+  impl_->in_flight = !step.plan.empty();
+  return std::move(step.plan);
+}
+
+void Scheduler::Impl::plan_running(Step& step) {
+  order = running;
+  for (Sequence* s : order) {
+    if (step.budget == 0) break;
+    if (!s->running) continue;  // preempted for somebody before it
+    CHECK(s->computed < s->known() && s->output() < std::max<std::int64_t>(s->max_tokens, 1),
+          "sequence {} has all its tokens ({} of {} computed, {} of {} sampled) and was not finished", value(s->id),
+          s->computed, s->known(), s->output(), s->max_tokens);
+    const std::int64_t want = std::min(s->known() - s->computed, step.budget);
+    const std::int64_t end = make_room(step, *s, want);
+    if (!s->running) continue;  // it gave way itself; under kPriority more urgent ones may come after it
+    step.short_of_blocks = step.short_of_blocks || end < s->computed + want;
+    plan_range(step, *s, end);
+  }
+}
+
+// Room for up to `want` tokens of a running sequence, at least one; preempts as long as there is none. Returns the end
+// of the room, or `computed` if s itself was preempted.
+std::int64_t Scheduler::Impl::make_room(Step& step, Sequence& s, std::int64_t want) {
+  while (true) {
+    const std::int64_t end = kv.reachable(s.id, s.computed, s.computed + want);
+    if (end > s.computed) {
+      CHECK(kv.extend(s.id, s.computed, end) == kv::Fit::kNow, "sequence {}: room up to {} was promised", value(s.id),
+            end);
+      return end;
+    }
+    CHECK(running.size() > 1, "sequence {} does not fit {} KV blocks alone: {} tokens computed", value(s.id),
+          kv.capacity(), s.computed);
+    Sequence& least_urgent = victim();
+    preempt(step, least_urgent);
+    if (&least_urgent == &s) return s.computed;
+  }
+}
+
+void Scheduler::Impl::plan_range(Step& step, Sequence& s, std::int64_t end) {
+  step.plan.ranges.push_back({s.id, s.computed, end, end == s.known() && s.max_tokens > 0});
+  step.budget -= end - s.computed;
+}
+
+Sequence& Scheduler::Impl::victim() const {
+  if (config.policy == Policy::kFcfs) return *running.back();
+  return **std::max_element(running.begin(), running.end(),
+                            [](const Sequence* a, const Sequence* b) { return a->urgency() < b->urgency(); });
+}
+
+void Scheduler::Impl::preempt(Step& step, Sequence& s) {
+  const auto planned = std::find_if(step.plan.ranges.begin(), step.plan.ranges.end(),
+                                    [&s](const ScheduledRange& range) { return range.id == s.id; });
+  if (planned != step.plan.ranges.end()) {
+    step.budget += planned->end - planned->begin;
+    step.plan.ranges.erase(planned);
+  }
+  kv.free(s.id, &s.names);
+  s.computed = 0;
+  s.running = false;
+  running.erase(std::find(running.begin(), running.end(), &s));
+  waiting.insert(&s);
+  step.plan.preempted.push_back(s.id);
+  ++stats.preemptions;
+}
+
+void Scheduler::Impl::admit(Step& step) {
+  while (step.budget > 0 && !step.short_of_blocks && !waiting.empty() &&
+         running.size() < static_cast<std::size_t>(config.max_num_seqs)) {
+    Sequence& s = **waiting.begin();
+    const kv::PrefixHit hit = s.use_prefix ? kv.find_prefix(s.tokens, s.salt, s.names) : kv::PrefixHit{};
+    // Everybody running has been given room for all its known text, or the budget would be used up; so what is
+    // available is for s.
+    const std::int64_t step_tokens = running.empty() ? 1 : config.max_num_batched_tokens;
+    if (kv.blocks_needed(s.known(), step_tokens) > kv.available() + hit.shared_blocks) break;
+
+    waiting.erase(waiting.begin());
+    s.computed = kv.begin(s.id, s.tokens, s.salt, s.use_prefix, &s.names);
+    if (!s.was_admitted) {
+      s.cached = s.computed;
+      if (s.use_prefix) {
+        stats.prefix_queries_tokens += static_cast<std::uint64_t>(s.prompt_tokens);
+        stats.prefix_hits_tokens += static_cast<std::uint64_t>(s.computed);
+      }
+    }
+    s.was_admitted = true;
+    s.running = true;
+    running.push_back(&s);
+    step.plan.admitted.push_back(s.id);
+
+    const std::int64_t want = std::min(s.known() - s.computed, step.budget);
+    const std::int64_t end = kv.reachable(s.id, s.computed, s.computed + want);
+    CHECK(end > s.computed && kv.extend(s.id, s.computed, end) == kv::Fit::kNow,
+          "sequence {} was admitted without room: {} tokens cached, room up to {}", value(s.id), s.computed, end);
+    step.short_of_blocks = end < s.computed + want;
+    plan_range(step, s, end);
+  }
+}
+
+void Scheduler::commit(const StepPlan& plan, std::span<const TokenId> sampled) {
+  CHECK(impl_->in_flight || plan.empty(), "there is no step to commit");
+  std::size_t next = 0;
+  for (const ScheduledRange& range : plan.ranges) {
+    const auto it = impl_->sequences.find(value(range.id));
+    CHECK(it != impl_->sequences.end() && it->second.running, "sequence {} left in the middle of a step",
+          value(range.id));
+    Sequence& s = it->second;
+    CHECK(s.computed == range.begin && range.end <= s.known(), "sequence {}: [{}, {}) planned, {} of {} computed",
+          value(range.id), range.begin, range.end, s.computed, s.known());
+    s.computed = range.end;
+    if (impl_->config.enable_prefix_caching) impl_->kv.commit(s.id, s.tokens, s.computed);
+    if (!range.samples) continue;
+    CHECK(next < sampled.size(), "{} tokens for more ranges", sampled.size());
+    s.tokens.push_back(sampled[next++]);
+  }
+  CHECK(next == sampled.size(), "{} tokens for {} ranges that sample", sampled.size(), next);
+  impl_->in_flight = false;
+}
+
+void Scheduler::finish(SeqId id) {
+  CHECK(!impl_->in_flight, "sequence {} cannot leave in the middle of a step", value(id));
+  const auto it = impl_->sequences.find(value(id));
+  CHECK(it != impl_->sequences.end(), "sequence {} is not here", value(id));
+  Sequence& s = it->second;
+  if (s.running) {
+    impl_->kv.free(id);
+    impl_->running.erase(std::find(impl_->running.begin(), impl_->running.end(), &s));
+  } else {
+    impl_->waiting.erase(&s);
+  }
+  impl_->sequences.erase(it);
+}
+
+std::span<const TokenId> Scheduler::tokens(SeqId id) const {
+  return impl_->get(id).tokens;
+}
+std::int64_t Scheduler::cached_tokens(SeqId id) const {
+  return impl_->get(id).cached;
+}
+std::int64_t Scheduler::computed_tokens(SeqId id) const {
+  return impl_->get(id).computed;
+}
+bool Scheduler::contains(SeqId id) const {
+  return impl_->sequences.contains(value(id));
+}
+
+SchedulerStats Scheduler::stats() const {
+  SchedulerStats stats = impl_->stats;
+  stats.running = static_cast<int>(impl_->running.size());
+  stats.waiting = static_cast<int>(impl_->waiting.size());
+  return stats;
+}
+
+}  // namespace weir::sched
