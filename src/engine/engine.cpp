@@ -71,7 +71,8 @@ struct Engine::Impl {
   void loop();
   void handle(Message& message);
   void step();
-  SequenceOutput finish_step_of(const Runner::Sampled& sampled, double now);
+  SequenceOutput output_of(Sequence& sequence, double now) const;
+  SequenceOutput accept(const Runner::Sampled& sampled, double now);
   void end(Sequence& sequence);
   void publish_stats();
 };
@@ -80,11 +81,12 @@ Status Engine::Impl::build_kv(const load::ModelFiles& files, tensor::DType kv_dt
                               const KvSizing& sizing) {
   WEIR_TRY(const kv::PrefixIndexKind index, kv::parse_prefix_index(config.prefix_index));
   arena = backend->allocate(static_cast<std::size_t>(layout.block_bytes()) * sizing.num_blocks);
-  const kv::KvStorage storage(layout, arena->data());
+  const kv::KvStorage storage(layout, sizing.num_blocks, arena->data());
   model::KvView view;
   for (std::size_t layer = 0; layer < layout.place.size(); ++layer) {
-    view.layers.push_back({.base = storage.layer_base(static_cast<int>(layer)),
-                           .block_stride = layout.block_bytes(),
+    const kv::KvStorage::LayerSlice slice = storage.layer(static_cast<int>(layer));
+    view.layers.push_back({.base = slice.base,
+                           .block_stride = slice.block_stride,
                            .block_tokens = layout.block_tokens,
                            .heads = layout.heads,
                            .head_dim = layout.head_dim,
@@ -199,19 +201,24 @@ void Engine::Impl::end(Sequence& sequence) {
   live.fetch_sub(1, std::memory_order_relaxed);
 }
 
-SequenceOutput Engine::Impl::finish_step_of(const Runner::Sampled& sampled, double now) {
-  Sequence& sequence = *sampled.sequence;
+// What every output of a sequence carries; with the first one, its prompt logprobs.
+SequenceOutput Engine::Impl::output_of(Sequence& sequence, double now) const {
   SequenceOutput out;
   out.id = sequence.id;
   out.queued_s = sequence.submitted_s;
   out.scheduled_s = sequence.scheduled_s;
   out.produced_s = now;
   out.cached_tokens = scheduler->cached_tokens(sequence.id);
-  if (sequence.wants_prompt_logprobs() && !sequence.prompt_logprobs_sent) {
+  if (sequence.wants_prompt_logprobs()) {
     out.prompt_logprobs = std::move(sequence.prompt_logprobs);
-    sequence.prompt_logprobs_sent = true;
     sequence.request.sampling.prompt_logprobs = -1;  // a recomputation after preemption need not make them again
   }
+  return out;
+}
+
+SequenceOutput Engine::Impl::accept(const Runner::Sampled& sampled, double now) {
+  Sequence& sequence = *sampled.sequence;
+  SequenceOutput out = output_of(sequence, now);
   if (!sampled.token) {
     out.finish = FinishReason::kError;
     return out;
@@ -243,7 +250,7 @@ void Engine::Impl::step() {
   const double now = monotonic_s();
   std::vector<SequenceOutput> outputs;
   for (const Runner::Sampled& s : sampled) {
-    outputs.push_back(finish_step_of(s, now));
+    outputs.push_back(accept(s, now));
     if (outputs.back().finish) end(*s.sequence);
   }
   // Sequences that only wanted their prompt read (max_tokens 0) end when all of it is computed.
@@ -251,8 +258,7 @@ void Engine::Impl::step() {
     const auto it = sequences.find(range.id);
     if (it == sequences.end() || it->second->request.sampling.max_tokens > 0) continue;
     if (range.end < it->second->prompt_tokens) continue;
-    Runner::Sampled nothing = {it->second.get(), std::nullopt, std::nullopt};
-    outputs.push_back(finish_step_of(nothing, now));
+    outputs.push_back(output_of(*it->second, now));
     outputs.back().finish = FinishReason::kLength;
     end(*it->second);
   }

@@ -20,7 +20,6 @@ struct Sequence {
   double submitted_s;
   double scheduled_s = 0.0;                       // 0 = not yet
   std::vector<PositionLogprobs> prompt_logprobs;  // of prompt tokens 1, 2, ... as far as they are known
-  bool prompt_logprobs_sent = false;
 
   bool wants_prompt_logprobs() const { return request.sampling.prompt_logprobs >= 0; }
   // The reason to end with `token` as the newest output (already counted), if there is one.
