@@ -1,0 +1,77 @@
+// The per-ISA row kernels behind attention and the small operations, as tables of functions on raw pointers.
+//
+// Each kernels_<isa>.cpp compiles the same algorithm text (math.inc, attention.inc, rows.inc) over its own vector layer
+// (simd_<isa>.inc), all in an unnamed namespace. Those files include no header with inline functions: a copy compiled
+// for a newer CPU could be the one the linker keeps for everybody. This header therefore holds plain data only.
+//
+// Every kernel gives a row the same bits whatever rows are beside it. Between ISAs bits may differ, except in
+// head_norm_rope and store_kv, which use only correctly rounded operations in an order of their own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weir::backend::cpu {
+
+enum class KvKind { kF32, kF16, kBF16 };
+
+// KV is looked at in tiles of this many tokens, at multiples of it.
+constexpr int kTileTokens = 64;
+
+// One tile of keys and values against some query rows; see attention.h for the algorithm.
+struct AttentionTile {
+  int rows = 0;
+  int dim = 0;
+  int padded_dim = 0;  // row stride of `values` and `out`, a multiple of kPadding
+  const float* q =
+      nullptr;  // [rows][dim], scaled so that scores are base-2 logarithms (before the cap, if there is one)
+  const float* keys = nullptr;    // [dim][kTileTokens]
+  const float* values = nullptr;  // [kTileTokens][padded_dim]
+  const int* begin = nullptr;     // [rows] row r sees tokens [begin[r], end[r]) of the tile; nothing where begin >= end
+  const int* end = nullptr;
+  float cap = 0.0f;      // > 0: score = cap * tanh(score)
+  float* max = nullptr;  // [rows] running maximum of the scores, -infinity at first
+  float* sum = nullptr;  // [rows] running sum of 2^(score - max), 0 at first
+  float* out = nullptr;  // [rows][padded_dim] running sum of 2^(score - max) * value, 0 at first
+};
+
+// Columns of values and outputs are padded to this, so that every ISA works on whole vectors.
+constexpr int kPadding = 16;
+
+// One head of one row.
+struct HeadNormRope {
+  float* x = nullptr;
+  int dim = 0;
+  const float* norm_weight = nullptr;  // null: no norm
+  float norm_eps = 0.0f;
+  const float* cos = nullptr;  // [rotated / 2]; null: no rotation
+  const float* sin = nullptr;
+  int rotated = 0;
+  bool adjacent = false;
+};
+
+struct OpKernels {
+  // rows[t] for t in [0, kTileTokens) points at token t's stored vector; entries outside [begin, end) must be readable
+  // but are not used.
+  void (*gather_keys)(KvKind kind, const std::byte* const* rows, int begin, int end, int dim, float* keys);
+  void (*gather_values)(KvKind kind, const std::byte* const* rows, int begin, int end, int dim, int padded_dim,
+                        float* values);
+  void (*attention_tile)(const AttentionTile& tile);
+  // Adds the partial result (max, sum, out) of a run of KV to the total; a run a row saw nothing of (sum 0) changes
+  // nothing.
+  void (*attention_merge)(int rows, int padded_dim, const float* max, const float* sum, const float* out,
+                          float* total_max, float* total_sum, float* total_out);
+  // y = total / sum
+  void (*attention_finish)(int dim, float sum, const float* total, float* y);
+
+  void (*head_norm_rope)(const HeadNormRope& head);
+  void (*store_kv)(KvKind kind, const float* x, int dim, std::byte* to);  // to nearest even; F16 saturates at +-65504
+  void (*softcap)(float* x, std::int64_t count, float cap);
+  void (*exp2)(const float* x, std::int64_t count, float* y);  // 2^x for x <= 0, 0 below 2^-100
+};
+
+extern const OpKernels kOpKernelsScalar;
+extern const OpKernels kOpKernelsAvx2;  // defined on x86-64 only
+extern const OpKernels kOpKernelsAvx512;
+
+}  // namespace weir::backend::cpu

@@ -1,0 +1,27 @@
+#include "backend/cpu/ops/kernels.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+// GCC 12 takes the deliberately undefined operands inside its own intrinsics for mistakes.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+namespace weir::backend::cpu {
+namespace {
+
+#include "backend/cpu/ops/simd_avx512.inc"
+//
+#include "backend/cpu/ops/math.inc"
+//
+#include "backend/cpu/ops/attention.inc"
+#include "backend/cpu/ops/rows.inc"
+
+}  // namespace
+
+const OpKernels kOpKernelsAvx512 = {gather_keys,    gather_values, attention_tile, attention_merge, attention_finish,
+                                    head_norm_rope, store_kv,      softcap,        exp2_row};
+
+}  // namespace weir::backend::cpu
+
+#endif

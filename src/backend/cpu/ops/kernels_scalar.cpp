@@ -1,0 +1,19 @@
+#include "backend/cpu/ops/kernels.h"
+#include "tensor/half.h"
+
+namespace weir::backend::cpu {
+namespace {
+
+#include "backend/cpu/ops/simd_scalar.inc"
+//
+#include "backend/cpu/ops/math.inc"
+//
+#include "backend/cpu/ops/attention.inc"
+#include "backend/cpu/ops/rows.inc"
+
+}  // namespace
+
+const OpKernels kOpKernelsScalar = {gather_keys,    gather_values, attention_tile, attention_merge, attention_finish,
+                                    head_norm_rope, store_kv,      softcap,        exp2_row};
+
+}  // namespace weir::backend::cpu

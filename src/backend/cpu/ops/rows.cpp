@@ -1,0 +1,130 @@
+#include "backend/cpu/ops/rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/ops/select.h"
+#include "base/check.h"
+
+namespace weir::backend::cpu {
+namespace {
+
+// Below about this many elements a row-wise operation takes less time than waking the pool.
+constexpr std::int64_t kSerialElements = 8192;
+
+// f(begin, end) over [0, count) in one contiguous part per thread. `elements` is the size of the whole work.
+template <class F>
+void for_ranges(ThreadPool& pool, std::int64_t count, std::int64_t elements, F f) {
+  if (elements <= kSerialElements || pool.threads() == 1) return f(0, count);
+  pool.run([&](int worker, int workers) {
+    const std::int64_t begin = count * worker / workers, end = count * (worker + 1) / workers;
+    if (begin < end) f(begin, end);
+  });
+}
+
+}  // namespace
+
+const OpKernels& op_kernels(Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::kAvx512) return kOpKernelsAvx512;
+  if (isa >= Isa::kAvx2) return kOpKernelsAvx2;
+#endif
+  return kOpKernelsScalar;
+}
+
+KvKind kv_kind(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return KvKind::kF32;
+    case DType::kF16:
+      return KvKind::kF16;
+    case DType::kBF16:
+      return KvKind::kBF16;
+    default:
+      CHECK(false, "KV of type {}", tensor::info(type).name);
+  }
+}
+
+void head_norm_rope(ThreadPool& pool, Isa isa, const HeadNormRopeCall& call) {
+  CHECK(call.head_dim > 0 && call.x.cols % call.head_dim == 0, "{} columns, head_dim {}", call.x.cols, call.head_dim);
+  const RopeTable* rope = call.rope;
+  if (rope != nullptr) {
+    CHECK(static_cast<std::int64_t>(call.positions.size()) == call.x.rows, "{} positions for {} rows",
+          call.positions.size(), call.x.rows);
+    CHECK(rope->dims % 2 == 0 && rope->dims <= call.head_dim, "{} rotated dims of {}", rope->dims, call.head_dim);
+  }
+  if (rope == nullptr && call.norm_weight == nullptr) return;
+  const OpKernels& kernels = op_kernels(isa);
+  const std::int64_t heads = call.x.cols / call.head_dim;
+  for_ranges(pool, call.x.rows * heads, call.x.rows * call.x.cols, [&](std::int64_t begin, std::int64_t end) {
+    HeadNormRope head;
+    head.dim = call.head_dim;
+    head.norm_weight = call.norm_weight;
+    head.norm_eps = call.norm_eps;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = i / heads;
+      head.x = call.x.row(row) + (i % heads) * call.head_dim;
+      if (rope != nullptr) {
+        const std::int64_t position = call.positions[static_cast<std::size_t>(row)];
+        CHECK(position >= 0 && position < rope->positions, "position {} of {}", position, rope->positions);
+        head.cos = rope->cos + position * (rope->dims / 2);
+        head.sin = rope->sin + position * (rope->dims / 2);
+        head.rotated = rope->dims;
+        head.adjacent = rope->adjacent;
+      }
+      kernels.head_norm_rope(head);
+    }
+  });
+}
+
+void kv_write(ThreadPool& pool, Isa isa, const KvWriteCall& call) {
+  const KvLayerView& kv = call.kv;
+  const std::int64_t width = std::int64_t{kv.heads} * kv.head_dim;
+  CHECK(call.k.rows == call.v.rows && static_cast<std::int64_t>(call.slots.size()) == call.k.rows,
+        "{} keys, {} values, {} slots", call.k.rows, call.v.rows, call.slots.size());
+  CHECK(call.k.cols == width && call.v.cols == width, "{} and {} columns for {} heads of {}", call.k.cols, call.v.cols,
+        kv.heads, kv.head_dim);
+  CHECK(kv.head_dim % 8 == 0 && kv.block_tokens > 0, "head_dim {}, block_tokens {}", kv.head_dim, kv.block_tokens);
+  const OpKernels& kernels = op_kernels(isa);
+  const KvKind kind = kv_kind(kv.dtype);
+  const std::int64_t vector_bytes = tensor::row_bytes(kv.dtype, kv.head_dim);
+  const std::int64_t head_bytes = kv.block_tokens * vector_bytes;
+  for_ranges(pool, call.k.rows, call.k.rows * width * 2, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t slot = call.slots[static_cast<std::size_t>(row)];
+      CHECK(slot >= 0, "slot {}", slot);
+      std::byte* to = kv.base + slot / kv.block_tokens * kv.block_stride + slot % kv.block_tokens * vector_bytes;
+      for (int head = 0; head < kv.heads; ++head) {
+        kernels.store_kv(kind, call.k.row(row) + head * kv.head_dim, kv.head_dim, to + head * head_bytes);
+        kernels.store_kv(kind, call.v.row(row) + head * kv.head_dim, kv.head_dim, to + (kv.heads + head) * head_bytes);
+      }
+    }
+  });
+}
+
+void softcap(ThreadPool& pool, Isa isa, Matrix<float> x, float cap) {
+  CHECK(cap > 0.0f, "cap {}", cap);
+  constexpr std::int64_t kPart = 4096;
+  const OpKernels& kernels = op_kernels(isa);
+  const std::int64_t parts = (x.cols + kPart - 1) / kPart;
+  for_ranges(pool, x.rows * parts, x.rows * x.cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i % parts * kPart;
+      kernels.softcap(x.row(i / parts) + first, std::min(kPart, x.cols - first), cap);
+    }
+  });
+}
+
+void gather_rows(ThreadPool& pool, Matrix<const float> x, std::span<const std::int32_t> rows, Matrix<float> out) {
+  const auto count = static_cast<std::int64_t>(rows.size());
+  CHECK(out.rows == count && out.cols == x.cols, "out is {} x {}, the rows {} x {}", out.rows, out.cols, count, x.cols);
+  for_ranges(pool, count, count * x.cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int32_t row = rows[static_cast<std::size_t>(i)];
+      CHECK(row >= 0 && row < x.rows, "row {} of {}", row, x.rows);
+      std::memcpy(out.row(i), x.row(row), static_cast<std::size_t>(x.cols) * sizeof(float));
+    }
+  });
+}
+
+}  // namespace weir::backend::cpu

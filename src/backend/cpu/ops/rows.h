@@ -1,0 +1,20 @@
+// The small operations of the CPU backend, each working on rows by themselves; contracts in backend/backend.h. Calls
+// too small to be worth waking the pool run in the caller. Nothing allocates.
+#pragma once
+
+#include "backend/backend.h"
+#include "backend/cpu/cpu_backend.h"
+#include "base/thread_pool.h"
+
+namespace weir::backend::cpu {
+
+void head_norm_rope(ThreadPool& pool, Isa isa, const HeadNormRopeCall& call);
+
+// F16 stores saturate at +-65504 instead of overflowing to infinity. head_dim must be a multiple of 8.
+void kv_write(ThreadPool& pool, Isa isa, const KvWriteCall& call);
+
+void softcap(ThreadPool& pool, Isa isa, Matrix<float> x, float cap);
+
+void gather_rows(ThreadPool& pool, Matrix<const float> x, std::span<const std::int32_t> rows, Matrix<float> out);
+
+}  // namespace weir::backend::cpu
