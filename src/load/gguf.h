@@ -21,15 +21,6 @@
 
 namespace weir::load {
 
-// A tensor of a type that weir cannot compute with (yet): its place was checked like any other's, but only its facts
-// are kept.
-struct UnsupportedTensor {
-  std::string name;
-  std::string type;                 // "IQ4_XS"
-  std::vector<std::int64_t> shape;  // outermost first
-  std::int64_t bytes = 0;
-};
-
 // A metadata value. Integers of every width are widened to int64 (a u64 above 2^63-1 is refused), floats to double.
 using GgufValue = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, std::vector<double>,
                                std::vector<bool>, std::vector<std::string>>;

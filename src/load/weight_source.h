@@ -23,6 +23,15 @@ struct Weight {
   std::span<const std::byte> data;  // exactly rows * row_bytes(dtype, cols)
 };
 
+// A tensor of a type that weir cannot compute with (yet): its place was checked like any other's, but only its facts
+// are kept.
+struct UnsupportedTensor {
+  std::string name;
+  std::string type;                 // "IQ4_XS"
+  std::vector<std::int64_t> shape;  // outermost first
+  std::int64_t bytes = 0;
+};
+
 class WeightSource {
  public:
   virtual ~WeightSource() = default;

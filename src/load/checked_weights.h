@@ -1,0 +1,33 @@
+// CheckedWeights: the WeightSource over any file format. Made only of tensors that were found complete and of the
+// expected shapes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "load/spec_rules.h"
+#include "load/weight_source.h"
+
+namespace weir::load {
+
+// What a file holds and how it names things.
+struct WeightInput {
+  std::string file;             // for errors
+  std::string supported_types;  // of the format, for errors
+  std::span<const Weight> tensors;
+  std::span<const UnsupportedTensor> unsupported;
+  std::function<std::string(std::string_view canonical)> file_name;  // a canonical name as the file has it
+  std::function<bool(std::string_view)> ignorable;                   // tensors that carry nothing of the model
+  std::shared_ptr<void> owner;                                       // keeps the bytes alive
+  std::function<void(const Weight&)> release;
+};
+
+// Refuses: a missing tensor, another shape or an unusable type, and tensors that the family does not have (they would
+// silently change the result).
+Result<std::unique_ptr<WeightSource>> check_weights(const std::vector<ExpectedTensor>& expected, WeightInput input);
+
+}  // namespace weir::load

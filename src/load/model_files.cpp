@@ -1,0 +1,150 @@
+#include "load/model_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "load/checked_weights.h"
+#include "load/gguf_config.h"
+#include "load/gguf_types.h"
+#include "load/hf_config.h"
+#include "load/limits.h"
+#include "load/safetensors.h"
+#include "tensor/half.h"
+
+namespace weir::load {
+namespace {
+
+using nlohmann::json;
+using tensor::DType;
+
+// spec.main_dtype and spec.quantisation, from the matrices (vectors are always plain floats and weigh nothing).
+void summarise_types(const WeightSource& weights, ModelSpec& spec) {
+  std::map<DType, std::size_t> bytes;
+  std::size_t total = 0;
+  for (const Weight& weight : weights.all()) {
+    if (weight.shape.size() < 2) continue;
+    bytes[weight.dtype] += weight.data.size();
+    total += weight.data.size();
+  }
+  std::vector<std::pair<DType, std::size_t>> order(bytes.begin(), bytes.end());
+  std::ranges::stable_sort(order, std::greater<>(), &std::pair<DType, std::size_t>::second);
+  spec.main_dtype = order.empty() ? DType::kF32 : order.front().first;
+  spec.quantisation.clear();
+  for (const auto& [type, size] : order) {
+    if (!spec.quantisation.empty()) spec.quantisation += ", ";
+    spec.quantisation += tensor::info(type).name;
+    if (order.size() > 1)
+      spec.quantisation += fmt::format(" {:.0f} %", 100.0 * static_cast<double>(size) / static_cast<double>(total));
+  }
+}
+
+Result<ModelFiles> open_gguf(const std::string& path) {
+  ModelFiles model;
+  model.path = path;
+  WEIR_TRY(model.gguf, GgufFile::open(path));
+  const auto& gguf = model.gguf;
+  model.format = fmt::format("GGUF v{}", gguf->version());
+  model.file_bytes = gguf->file_bytes();
+  WEIR_TRY(auto parsed, spec_from_gguf(*gguf, path));
+  model.spec = std::move(parsed.spec);
+  WEIR_TRY(model.weights, check_weights(expected_tensors(model.spec, parsed.biases),
+                                        {
+                                            .file = path,
+                                            .supported_types = supported_type_names(),
+                                            .tensors = gguf->tensors(),
+                                            .unsupported = gguf->unsupported_tensors(),
+                                            .file_name = [](std::string_view name) { return std::string(name); },
+                                            .ignorable =
+                                                [](std::string_view name) {
+                                                  // The divisors are in the spec already; rot_embd is a left-over of
+                                                  // early converters.
+                                                  return name == "rope_freqs.weight" ||
+                                                         name.ends_with(".attn_rot_embd.weight");
+                                                },
+                                            .owner = gguf,
+                                            .release = [gguf](const Weight& weight) { gguf->release(weight); },
+                                        }));
+  WEIR_TRY(model.generation, generation_from_gguf(*gguf, model.spec.vocab, path));
+  WEIR_TRY(model.chat_templates, templates_from_gguf(*gguf, path));
+  if (const auto* text = gguf->get_string("tokenizer.huggingface.json")) model.tokenizer_json = *text;
+  return model;
+}
+
+// transformers multiplies embeddings by the scale in the weights' own precision; Gemma was trained that way.
+float rounded_to(DType type, float scale) {
+  if (type == DType::kBF16) return tensor::f32_from_bf16(tensor::bf16_from_f32(scale));
+  if (type == DType::kF16) return tensor::f32_from_f16(tensor::f16_from_f32(scale));
+  return scale;
+}
+
+Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder, const SpecAndBiases& model,
+                                                      std::int64_t& file_bytes) {
+  WEIR_TRY(std::shared_ptr<Safetensors> files, Safetensors::open(folder));
+  file_bytes = files->file_bytes();
+  // A checkpoint of the bare model (no language head class) lacks the prefix.
+  const bool bare = std::ranges::find(files->tensors(), "embed_tokens.weight", &Weight::name) != files->tensors().end();
+  const bool tied = model.spec.tied_embeddings;
+  return check_weights(
+      expected_tensors(model.spec, model.biases),
+      {
+          .file = folder,
+          .supported_types = "F32, F16, BF16",
+          .tensors = files->tensors(),
+          .unsupported = files->unsupported_tensors(),
+          .file_name =
+              [&](std::string_view name) { return hf_tensor_name(name, model.spec.family, bare ? "" : "model."); },
+          .ignorable =
+              [tied](std::string_view name) {
+                return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
+              },
+          .owner = files,
+          .release = [files](const Weight& weight) { files->release(weight); },
+      });
+}
+
+// Trailing slashes and "." would give a model no name.
+std::string folder_name(const std::string& folder) {
+  std::error_code error;
+  const auto path = std::filesystem::weakly_canonical(folder, error);
+  return error || path.filename().empty() ? folder : path.filename().string();
+}
+
+Result<ModelFiles> open_folder(const std::string& folder) {
+  ModelFiles model;
+  model.path = folder;
+  model.format = "safetensors";
+  const std::string config_path = folder + "/config.json";
+  WEIR_TRY(const auto config_text, read_text_file(config_path, kMaxConfigBytes));
+  WEIR_TRY(const json config, parse_json(config_text, config_path));
+  WEIR_TRY(auto parsed, spec_from_config(config, config_path));
+  if (parsed.spec.name.empty()) parsed.spec.name = folder_name(folder);
+  WEIR_TRY(model.weights, open_hf_weights(folder, parsed, model.file_bytes));
+  model.spec = std::move(parsed.spec);
+  model.spec.embedding_scale = rounded_to(model.weights->find("token_embd.weight")->dtype, model.spec.embedding_scale);
+
+  WEIR_TRY(model.tokenizer_json, read_text_file(folder + "/tokenizer.json", kMaxTokenizerBytes));
+  json tokenizer_config;
+  if (std::error_code ignored; std::filesystem::exists(folder + "/tokenizer_config.json", ignored)) {
+    WEIR_TRY(model.tokenizer_config_json, read_text_file(folder + "/tokenizer_config.json", kMaxConfigBytes));
+    WEIR_TRY(tokenizer_config, parse_json(model.tokenizer_config_json, folder + "/tokenizer_config.json"));
+  }
+  WEIR_TRY(model.chat_templates, templates_from_folder(folder, tokenizer_config));
+  WEIR_TRY(model.generation, generation_from_folder(folder, config, model.spec.vocab));
+  return model;
+}
+
+}  // namespace
+
+Result<ModelFiles> open_model(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) return fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
+  WEIR_TRY(auto model, std::filesystem::is_directory(status) ? open_folder(path) : open_gguf(path));
+  summarise_types(*model.weights, model.spec);
+  return model;
+}
+
+}  // namespace weir::load

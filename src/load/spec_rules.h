@@ -1,0 +1,50 @@
+// Rules that hold for a ModelSpec whatever file it came from, and what a family's tensors are.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "load/model_spec.h"
+
+namespace weir::load {
+
+enum class Presence { kAbsent, kOptional, kRequired };
+
+// Which linear layers have a bias.
+struct Biases {
+  Presence qkv = Presence::kAbsent;
+  Presence attention_output = Presence::kAbsent;
+  Presence ffn = Presence::kAbsent;
+};
+
+// A spec and what the model code does not need to know but the loader does.
+struct SpecAndBiases {
+  ModelSpec spec;
+  Biases biases;
+};
+
+// What ties the fields of a spec together: heads divide, rotated dimensions fit, numbers are finite. Ranges of single
+// fields were checked where they were read.
+Status check_spec(const ModelSpec& spec, const std::string& file);
+
+// 0.1 m ln(factor) + 1: by how much YaRN (Peng et al. 2023) sharpens attention.
+double yarn_magnitude(double factor, double m = 1.0);
+
+struct ExpectedTensor {
+  std::string name;  // canonical
+  std::vector<std::int64_t> shape;
+  Presence presence = Presence::kRequired;
+};
+
+// Every tensor that a model of this spec has, in the order of a forward pass. output.weight is optional (absent: tied).
+std::vector<ExpectedTensor> expected_tensors(const ModelSpec& spec, const Biases& biases);
+
+// "X is not supported; the nearest that is: Y. Supported: ..."
+tl::unexpected<Error> unsupported_architecture(const std::string& file, std::string_view what, std::string_view name,
+                                               std::span<const std::string_view> supported);
+
+}  // namespace weir::load
