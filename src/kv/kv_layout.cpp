@@ -1,6 +1,7 @@
 #include "kv/kv_layout.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "base/check.h"
@@ -8,6 +9,10 @@
 namespace weir::kv {
 
 namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0);
+}
 
 // Layer slots per block: as many as every kind of layer can fill to within an eighth. More slots mean fewer groups,
 // hence fewer tables and block names per sequence; unused slots are memory lost for good. One slot always qualifies.
@@ -34,6 +39,21 @@ std::int64_t KvLayout::slot_bytes() const {
 double KvLayout::bytes_per_token() const {
   const auto full = std::count_if(groups.begin(), groups.end(), [](const KvGroup& group) { return group.window == 0; });
   return static_cast<double>(full) * static_cast<double>(block_bytes()) / block_tokens;
+}
+
+std::uint32_t KvLayout::blocks_needed(std::int64_t tokens, std::int64_t step_tokens) const {
+  CHECK(tokens >= 0 && step_tokens >= 1, "{} tokens, {} per step", tokens, step_tokens);
+  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  std::int64_t sum = 0;
+  for (const KvGroup& group : groups) {
+    std::int64_t blocks = ceil_div(tokens, block_tokens);
+    if (group.window > 0 && step_tokens < tokens) {
+      // n tokens in a row touch at most ceil((n - 1) / block_tokens) + 1 blocks, wherever they start.
+      blocks = std::min(blocks, ceil_div(group.window - 1 + (step_tokens - 1), block_tokens) + 1);
+    }
+    sum += std::min(blocks, kMost);
+  }
+  return static_cast<std::uint32_t>(std::min(sum, kMost));
 }
 
 KvLayout plan_layout(std::span<const int> windows, int heads, int head_dim, tensor::DType dtype, int block_tokens) {

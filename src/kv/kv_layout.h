@@ -37,6 +37,11 @@ struct KvLayout {
   std::int64_t slot_bytes() const;  // one layer's slice of a block
   std::int64_t block_bytes() const { return slot_bytes() * layer_slots; }
   double bytes_per_token() const;  // of a long sequence: full-attention groups only
+
+  // The most blocks a sequence of `tokens` tokens can hold at once, over all groups. The one formula for pool sizing,
+  // admission and "never fits". `step_tokens`: most tokens one step may add (a window group holds window - 1 + step
+  // tokens).
+  std::uint32_t blocks_needed(std::int64_t tokens, std::int64_t step_tokens) const;
 };
 
 // `windows[l]`: window of layer l, 0 = full.

@@ -171,19 +171,7 @@ std::uint32_t KvManager::capacity() const {
 }
 
 std::uint32_t KvManager::blocks_needed(std::int64_t tokens, std::int64_t step_tokens) const {
-  CHECK(tokens >= 0 && step_tokens >= 1, "{} tokens, {} per step", tokens, step_tokens);
-  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  const std::int64_t bt = impl_->block_tokens();
-  std::int64_t sum = 0;
-  for (const KvGroup& group : impl_->config.layout.groups) {
-    std::int64_t blocks = ceil_div(tokens, bt);
-    if (group.window > 0 && step_tokens < tokens) {
-      // n tokens in a row touch at most ceil((n - 1) / bt) + 1 blocks, wherever they start.
-      blocks = std::min(blocks, ceil_div(group.window - 1 + step_tokens - 1, bt) + 1);
-    }
-    sum += std::min(blocks, kMost);
-  }
-  return static_cast<std::uint32_t>(std::min(sum, kMost));
+  return impl_->config.layout.blocks_needed(tokens, step_tokens);
 }
 
 std::int64_t KvManager::begin(SeqId seq, std::span<const TokenId> tokens, std::string_view salt, bool use_prefix,

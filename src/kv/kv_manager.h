@@ -71,9 +71,7 @@ class KvManager {
   const KvLayout& layout() const;
   std::uint32_t capacity() const;
 
-  // The most blocks a sequence of `tokens` tokens can hold at once, over all groups. The one formula for pool sizing,
-  // admission and "never fits". `step_tokens`: most tokens one step may add (a window group holds window - 1 + step
-  // tokens).
+  // KvLayout::blocks_needed() of this layout.
   std::uint32_t blocks_needed(std::int64_t tokens, std::int64_t step_tokens) const;
 
   // Starts a sequence. With use_prefix, takes over the longest cached prefix of `tokens` (whole blocks, in every group
