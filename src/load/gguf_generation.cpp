@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 12> kEndTexts = {
 constexpr std::string_view kIdPrefix = "tokenizer.ggml.", kIdSuffix = "_token_id";
 // How converters write "there is none".
 constexpr std::int64_t kNoToken = 0xffffffff;
+constexpr std::int64_t kControlToken = 3;  // of tokenizer.ggml.token_type
 
 Status add_stated_ends(const GgufFile& gguf, int vocab, const std::string& file, std::vector<TokenId>& ends) {
   for (const auto& [key, value] : gguf.metadata()) {
@@ -34,17 +35,23 @@ Status add_stated_ends(const GgufFile& gguf, int vocab, const std::string& file,
   return {};
 }
 
+// Only control tokens: Gemma's vocabulary, for one, has "</s>" as a piece of HTML.
+void add_known_ends(const GgufFile& gguf, std::vector<TokenId>& ends) {
+  const auto* tokens = gguf.get_strings("tokenizer.ggml.tokens");
+  const auto* types = gguf.get_ints("tokenizer.ggml.token_type");
+  if (tokens == nullptr || types == nullptr) return;
+  for (std::size_t id = 0; id < std::min(tokens->size(), types->size()); ++id) {
+    if ((*types)[id] != kControlToken) continue;
+    if (std::ranges::find(kEndTexts, (*tokens)[id]) != kEndTexts.end()) ends.push_back(static_cast<TokenId>(id));
+  }
+}
+
 }  // namespace
 
 Result<GenerationDefaults> generation_from_gguf(const GgufFile& gguf, int vocab, const std::string& file) {
   GenerationDefaults defaults;
   WEIR_RETURN_IF_ERROR(add_stated_ends(gguf, vocab, file, defaults.eos_ids));
-  if (const auto* tokens = gguf.get_strings("tokenizer.ggml.tokens")) {
-    for (std::size_t id = 0; id < tokens->size(); ++id) {
-      if (std::ranges::find(kEndTexts, (*tokens)[id]) != kEndTexts.end())
-        defaults.eos_ids.push_back(static_cast<TokenId>(id));
-    }
-  }
+  add_known_ends(gguf, defaults.eos_ids);
   std::ranges::sort(defaults.eos_ids);
   const auto repeated = std::ranges::unique(defaults.eos_ids);
   defaults.eos_ids.erase(repeated.begin(), repeated.end());
