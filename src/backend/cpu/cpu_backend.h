@@ -10,22 +10,24 @@
 
 namespace weir::backend::cpu {
 
-// Kernel levels, the better ones later. A level names its own features (kAvx512* does not need AVX-VNNI, which servers of its age lack):
-//   kAvx2 AVX2, FMA, F16C · kAvx2Vnni + AVX-VNNI · kAvx512 F, BW, DQ, VL · kAvx512Vnni + VNNI, BF16 · kAmx + AMX tiles, INT8, BF16
+// Kernel levels, the better ones later. A level names its own features (kAvx512* does not need AVX-VNNI, which servers
+// of its age lack):
+//   kAvx2 AVX2, FMA, F16C · kAvx2Vnni + AVX-VNNI · kAvx512 F, BW, DQ, VL · kAvx512Vnni + VNNI, BF16 · kAmx + AMX tiles,
+//   INT8, BF16
 enum class Isa { kScalar, kAvx2, kAvx2Vnni, kAvx512, kAvx512Vnni, kAmx };
 
-std::string_view name(Isa isa);                       // "scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "amx"
+std::string_view name(Isa isa);  // "scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "amx"
 std::optional<Isa> parse_isa(std::string_view name);
-bool supported(Isa isa);                              // by this CPU and this OS
-Isa best_isa();                                       // the last level that is supported
+bool supported(Isa isa);  // by this CPU and this OS
+Isa best_isa();           // the last level that is supported
 
-// How linear layers multiply. kAuto: int8 activations (one scale per 32) for quantised weights, BF16 for BF16 where the ISA has the
-// instruction, else F32. kExact: F32 activations for everything (weights widened exactly).
+// How linear layers multiply. kAuto: int8 activations (one scale per 32) for quantised weights, BF16 for BF16 where the
+// ISA has the instruction, else F32. kExact: F32 activations for everything (weights widened exactly).
 enum class Compute { kAuto, kExact };
 
 struct CpuOptions {
-  int threads = 0;                // 0 = physical cores this process may use (affinity and cgroup quota)
-  std::optional<Isa> isa;         // a lower level than best_isa(), for tests; default from WEIR_ISA, else best_isa()
+  int threads = 0;         // 0 = physical cores this process may use (affinity and cgroup quota)
+  std::optional<Isa> isa;  // a lower level than best_isa(), for tests; default from WEIR_ISA, else best_isa()
   Compute compute = Compute::kAuto;
 };
 

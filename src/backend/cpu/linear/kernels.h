@@ -1,0 +1,150 @@
+// The kernels of linear layers as a table per ISA, and the packed layout they read.
+//
+// Packed layout. 16 outputs (rows of the matrix) form a panel; a panel is one contiguous stretch, so a thread reads
+// memory in order:
+//   quantised   [scales][codes], both per block of 32 inputs, each section padded to 64 bytes
+//     codes of a block, "quad" = 4 consecutive inputs = one 32-bit lane per output, as the int8 dot product
+//     instructions want it:
+//       4 bits  [4][16 outputs][4]: byte (i, r, e) holds input 4i+e in the low half and input 16+4i+e in the high half
+//       5 bits  + [16][4]: bit q of byte (r, e) is the fifth bit of input 4q+e
+//       6 bits  4 bits + [2][16][4]: byte (h, r, e) holds the upper two bits of inputs 16h+4i+e at bits 2i
+//       8 bits  [8][16][4], values + 128
+//     scales  Q*_0: f16 d[16] per block.  Q*_1: f16 d[16], m[16] per block.
+//             Q4_K, Q5_K: per 8 blocks f16 d[16], f16 -dmin[16], u8 sc[8][16], u8 mn[8][16].
+//             Q6_K: per 8 blocks f16 d[16], i8 sc[16][16] (one per 16 inputs).
+//   F32, F16    [inputs][16]
+//   BF16        [inputs/2][16][2], an odd input count padded with a zero
+// Outputs past the matrix's last row are zero.
+//
+// Arithmetic with int8 activations, the same on every ISA, bit for bit: for each block of 32 (Q6_K: 16) inputs in
+// ascending order
+//   acc = fma(float(sum of code * activation), scale * d, acc),   scale = d_w * sub-scale (exact in f32), d = the
+//   activations' scale acc = fma(min, d * float(sum of activations), acc)            types with a minimum
+// The integer sums are exact, so only the order of these fused steps matters, and it does not depend on tile shapes.
+//
+// This header is included by files compiled for one ISA: plain data only, nothing from the standard library, no inline
+// functions.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace weir::backend::cpu::linear {
+
+enum Format { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K, kFormats };
+
+constexpr int kPanel = 16;        // outputs of a panel
+constexpr int kBlock = 32;        // inputs that share an activation scale
+constexpr int kMaxTileRows = 16;  // rows of one activation group, at most
+
+// One group of activation rows against one panel.
+struct QuantTile {
+  const uint8_t* scales;  // of the panel
+  const uint8_t* codes;
+  int64_t blocks;
+  int rows;                // in the group
+  const int8_t* a;         // [blocks][rows][32]
+  const float* d;          // [blocks][rows]
+  const float* s;          // [blocks][rows], d * sum of a
+  const int32_t* offset;   // [blocks][rows], minus the format's zero point times the sum of a; Q6_K: of the first 16
+  const int32_t* offset2;  // Q6_K: of the last 16
+  float* out;              // [rows][16]
+};
+
+// Where quantise_row puts one row: entry b at stride `rows`.
+struct QuantRow {
+  int64_t blocks;
+  int64_t rows;
+  int8_t* a;
+  float* d;
+  float* s;
+  int32_t* offset8;  // null when no weight needs it
+  int32_t* offset16;
+  int32_t* offset32[2];
+  int32_t* offset128;
+};
+
+// f32 weights [inputs][16] against a [inputs][rows]; acc [rows][16] continues from what it holds.
+struct FloatTile {
+  const float* w;
+  int64_t inputs;
+  int rows;
+  const float* a;
+  float* acc;
+};
+
+// BF16 weights [pairs][16][2] against a [pairs][rows][2].
+struct Bf16Tile {
+  const uint16_t* w;
+  int64_t pairs;
+  int rows;
+  const uint16_t* a;
+  float* out;
+};
+
+// Finished sums [rows][16] on their way to y (row stride `stride`): `outputs` of the 16 are stored.
+struct StoreTile {
+  const float* sums;
+  int rows;
+  int outputs;
+  const float* bias;  // of the panel, or null
+  int accumulate;
+  float* y;
+  int64_t stride;
+};
+
+struct GatedStoreTile {
+  const float* gate;
+  const float* up;
+  int rows;
+  int outputs;
+  const float* gate_bias;
+  const float* up_bias;
+  int gelu;  // tanh-GELU instead of SiLU
+  float* y;
+  int64_t stride;
+};
+
+// Many rows by AMX tiles: groups of 16 rows, int8 weights expanded once per panel and run of blocks.
+struct QuantGemm {
+  const uint8_t* scales;
+  const uint8_t* codes;
+  int64_t blocks;
+  int64_t groups;   // of 16 rows, the last padded
+  const int8_t* a;  // [groups][blocks][16][32]
+  const float* d;   // [groups][blocks][16]
+  const float* s;
+  float* acc;        // [groups][16][16]
+  uint8_t* scratch;  // kGemmScratch bytes, 64-byte aligned
+};
+
+constexpr int64_t kGemmBlocks =
+    16;  // blocks of 32 inputs expanded at a time: 8 KiB of int8, which stay in L1 beside the activations
+constexpr size_t kGemmScratch = 16384;
+
+struct Kernels {
+  int quant_rows;  // rows of a group that the quantised tiles take at once
+  int float_rows;
+  int bf16_rows;  // 0: no BF16 arithmetic, widen to f32
+  void (*quant_tile[kFormats])(const QuantTile*);
+  void (*quant_gemm[kFormats])(const QuantGemm*);  // null entries: use tiles
+  void (*float_tile)(const FloatTile*);
+  void (*bf16_tile)(const Bf16Tile*);
+  // out = x / rms(x) * weight. x and out may be the same. Sum of squares in 16 lanes, folded in halves.
+  void (*norm_row)(const float* x, const float* weight, float eps, int64_t count, float* out, int accumulate);
+  void (*quantise_row)(const float* x, const QuantRow* to);
+  void (*widen_f16)(const uint16_t* from, int64_t count, float* to);
+  void (*widen_bf16)(const uint16_t* from, int64_t count, float* to);  // [pairs][16][2] to [2 pairs][16]
+  void (*round_bf16)(const float* from, int64_t pairs, int64_t rows,
+                     uint16_t* to);  // one row to [pairs] at stride rows
+  // Panel codes and scales of blocks [first, first + count) to f32 weights [32 count][16], exactly as the file defines
+  // them.
+  void (*dequantise)(Format format, const uint8_t* scales, const uint8_t* codes, int64_t first, int64_t count,
+                     float* to);
+  void (*store)(const StoreTile*);
+  void (*store_gated)(const GatedStoreTile*);
+};
+
+extern const Kernels kScalarKernels, kAvx2Kernels, kAvx2VnniKernels, kAvx512Kernels, kAvx512VnniKernels, kAmxKernels;
+
+}  // namespace weir::backend::cpu::linear

@@ -1,0 +1,73 @@
+// The reference: what every other ISA must reproduce bit for bit (quantised formats) or closely (floats).
+#include "backend/cpu/linear/kernels.h"
+#include "tensor/half.h"
+
+namespace weir::backend::cpu::linear {
+namespace {
+
+#define FMA(a, b, c) __builtin_fmaf(a, b, c)
+#define F16_TO_F32(bits) tensor::f32_from_f16(bits)
+#include "backend/cpu/linear/rows.inc"
+
+template <Format kFormat>
+void quant_tile(const QuantTile* tile) {
+  const QuantTile t = *tile;
+  constexpr int kHalves = kFormat == kQ6_K ? 2 : 1;
+  for (int i = 0; i < t.rows * kPanel; ++i) t.out[i] = 0.0f;
+  uint8_t q[512];
+  float scale[16], min[16];
+  for (int64_t b = 0; b < t.blocks; ++b) {
+    unpack_codes(kFormat, t.codes + b * code_bytes(kFormat), q);
+    for (int half = 0; half < kHalves; ++half) {
+      block_scales(kFormat, t.scales, b, half, scale, min);
+      const int32_t* offset = half ? t.offset2 : t.offset;
+      for (int m = 0; m < t.rows; ++m) {
+        const int64_t at = b * t.rows + m;
+        const int8_t* a = t.a + at * kBlock;
+        for (int r = 0; r < kPanel; ++r) {
+          int32_t sum = zero_point(kFormat) ? offset[at] : 0;
+          for (int k = half * 16; k < (half + 1) * kBlock / kHalves; ++k) sum += q[(k / 4) * 64 + r * 4 + k % 4] * a[k];
+          float* out = t.out + m * kPanel + r;
+          *out = FMA(static_cast<float>(sum), scale[r] * t.d[at], *out);
+          if (kFormat == kQ4_1 || kFormat == kQ5_1 || kFormat == kQ4_K || kFormat == kQ5_K)
+            *out = FMA(min[r], t.s[at], *out);
+        }
+      }
+    }
+  }
+}
+
+void float_tile(const FloatTile* tile) {
+  const FloatTile t = *tile;
+  for (int64_t k = 0; k < t.inputs; ++k) {
+    for (int m = 0; m < t.rows; ++m) {
+      for (int r = 0; r < kPanel; ++r) {
+        float* acc = t.acc + m * kPanel + r;
+        *acc = FMA(t.w[k * kPanel + r], t.a[k * t.rows + m], *acc);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const Kernels kScalarKernels = {
+    .quant_rows = 12,
+    .float_rows = 12,
+    .bf16_rows = 0,
+    .quant_tile = {nullptr, nullptr, nullptr, quant_tile<kQ4_0>, quant_tile<kQ4_1>, quant_tile<kQ5_0>,
+                   quant_tile<kQ5_1>, quant_tile<kQ8_0>, quant_tile<kQ4_K>, quant_tile<kQ5_K>, quant_tile<kQ6_K>},
+    .quant_gemm = {},
+    .float_tile = float_tile,
+    .bf16_tile = nullptr,
+    .norm_row = norm_row,
+    .quantise_row = quantise_row,
+    .widen_f16 = widen_f16,
+    .widen_bf16 = widen_bf16,
+    .round_bf16 = round_bf16,
+    .dequantise = dequantise,
+    .store = store,
+    .store_gated = store_gated,
+};
+
+}  // namespace weir::backend::cpu::linear

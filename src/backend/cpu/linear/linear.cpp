@@ -1,0 +1,400 @@
+#include "backend/cpu/linear/linear.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace weir::backend::cpu::linear {
+namespace {
+
+using std::int64_t;
+
+// Up to this many rows every worker prepares all of them for itself: cheaper than a fork and a join.
+constexpr int64_t kPrivateRows = 2;
+// From this many rows AMX tiles of 16 rows pay, padding included.
+constexpr int64_t kGemmRows = 9;
+// Prepared activations of a block of rows should stay in a second-level cache beside the weights streaming past.
+constexpr int64_t kActivationBytes = int64_t{1} << 20;
+constexpr int64_t kMaxRowsAtOnce = 512;
+constexpr int64_t kFloatInputs = 256;  // inputs widened to f32 at a time: 16 KiB
+
+const PackedWeight& packed(const LinearWeight& weight) {
+  return static_cast<const PackedWeight&>(weight);
+}
+
+int64_t round_up(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+// Even groups of at most `most` rows.
+int64_t group_rows(int64_t rows, int64_t most) {
+  const int64_t groups = (rows + most - 1) / most;
+  return (rows + groups - 1) / groups;
+}
+
+template <class T>
+T* take(std::byte* base, std::size_t* at, int64_t count) {
+  auto* start = base == nullptr ? nullptr : reinterpret_cast<T*>(base + *at);
+  *at += static_cast<std::size_t>(round_up(count * static_cast<int64_t>(sizeof(T)), 64));
+  return start;
+}
+
+void grow(Memory* memory, std::size_t bytes) {
+  if (memory->size() < bytes) *memory = Memory(bytes);
+}
+
+float* floats(const Memory& memory) {
+  return reinterpret_cast<float*>(memory.data());
+}
+
+}  // namespace
+
+const Kernels& kernels_for(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return kScalarKernels;
+    case Isa::kAvx2:
+      return kAvx2Kernels;
+    case Isa::kAvx2Vnni:
+      return kAvx2VnniKernels;
+    case Isa::kAvx512:
+      return kAvx512Kernels;
+    case Isa::kAvx512Vnni:
+      return kAvx512VnniKernels;
+    case Isa::kAmx:
+      return kAmxKernels;
+  }
+  CHECK(false, "ISA {}", static_cast<int>(isa));
+}
+
+LinearLayers::LinearLayers(ThreadPool& pool, const Kernels& kernels, Compute compute)
+    : pool_(pool), kernels_(kernels), compute_(compute), workers_(static_cast<std::size_t>(pool.threads())) {
+  for (Worker& worker : workers_)
+    worker.scratch = Memory(std::max<std::size_t>(kGemmScratch, kFloatInputs * kPanel * sizeof(float)));
+}
+
+LinearLayers::Kind LinearLayers::kind_of(const PackedWeight& weight) const {
+  if (compute_ == Compute::kExact) return kFloat;
+  if (is_quantised(weight.format())) return kQuant;
+  return weight.format() == linear::kBF16 && kernels_.bf16_rows > 0 ? kBf16 : kFloat;
+}
+
+void LinearLayers::add_needs(const PackedWeight& weight, Needs* needs) const {
+  const Kind kind = kind_of(weight);
+  needs->kind[kind] = true;
+  if (kind != kQuant) return;
+  needs->offset8 |= weight.format() == kQ4_0;
+  needs->offset16 |= weight.format() == kQ5_0;
+  needs->offset32 |= weight.format() == kQ6_K;
+  needs->offset128 |= weight.format() == kQ8_0;
+}
+
+int64_t LinearLayers::rows_at_once(int64_t rows, int64_t cols, const Needs& needs) const {
+  const int64_t row_bytes = cols * (needs.kind[kFloat] ? 4 : needs.kind[kBf16] ? 2 : 1);
+  const int64_t fitting = std::clamp<int64_t>(kActivationBytes / row_bytes, 48, kMaxRowsAtOnce);
+  return std::min(rows, fitting / 48 * 48);
+}
+
+LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, int64_t cols, std::byte* base,
+                                             std::size_t* bytes) const {
+  Activations a;
+  a.rows = rows;
+  a.cols = cols;
+  std::size_t at = 0;
+  if (needs.kind[kQuant]) {
+    const int64_t blocks = cols / kBlock;
+    a.gemm = rows >= kGemmRows && kernels_.quant_gemm[kQ4_0] != nullptr;
+    a.group[kQuant] = a.gemm ? 16 : group_rows(rows, kernels_.quant_rows);
+    const int64_t padded = a.gemm ? round_up(rows, 16) : rows;
+    a.quant.blocks = blocks;
+    a.quant.a = take<std::int8_t>(base, &at, padded * cols);
+    a.quant.d = take<float>(base, &at, padded * blocks);
+    a.quant.s = take<float>(base, &at, padded * blocks);
+    if (!a.gemm) {
+      const auto offset = [&](bool needed) { return needed ? take<std::int32_t>(base, &at, rows * blocks) : nullptr; };
+      a.quant.offset8 = offset(needs.offset8);
+      a.quant.offset16 = offset(needs.offset16);
+      a.quant.offset32[0] = offset(needs.offset32);
+      a.quant.offset32[1] = offset(needs.offset32);
+      a.quant.offset128 = offset(needs.offset128);
+    }
+  }
+  if (needs.kind[kFloat]) {
+    a.group[kFloat] = group_rows(rows, kernels_.float_rows);
+    a.floats = take<float>(base, &at, rows * cols);
+  }
+  if (needs.kind[kBf16]) {
+    a.group[kBf16] = group_rows(rows, kernels_.bf16_rows);
+    a.bf16 = take<std::uint16_t>(base, &at, rows * round_up(cols, 2));
+  }
+  *bytes = at;
+  return a;
+}
+
+void LinearLayers::prepare_row(const Input& input, int64_t first, int64_t row, const Activations& to,
+                               Worker& worker) const {
+  const int64_t cols = to.cols;
+  auto* copy = floats(worker.row);
+  const float* x = input.x.row(first + row);
+  if (input.norm_weight != nullptr) {
+    kernels_.norm_row(x, input.norm_weight, input.norm_eps, cols, copy, false);
+    x = copy;
+  }
+  if (to.group[kQuant] > 0) {
+    const int64_t group = to.group[kQuant], g = row / group, r = row % group;
+    const int64_t in_group = to.gemm ? 16 : std::min(group, to.rows - g * group);
+    const int64_t blocks = to.quant.blocks, at = g * group * blocks + r;
+    QuantRow q = to.quant;
+    const auto shift = [at](std::int32_t* p) { return p == nullptr ? nullptr : p + at; };
+    q.rows = in_group;
+    q.a += g * group * cols + r * kBlock;
+    q.d += at;
+    q.s += at;
+    q.offset8 = shift(q.offset8);
+    q.offset16 = shift(q.offset16);
+    q.offset32[0] = shift(q.offset32[0]);
+    q.offset32[1] = shift(q.offset32[1]);
+    q.offset128 = shift(q.offset128);
+    kernels_.quantise_row(x, &q);
+  }
+  if (to.group[kFloat] > 0) {
+    const int64_t group = to.group[kFloat], g = row / group, in_group = std::min(group, to.rows - g * group);
+    float* out = to.floats + g * group * cols + row % group;
+    for (int64_t k = 0; k < cols; ++k) out[k * in_group] = x[k];
+  }
+  if (to.group[kBf16] > 0) {
+    const int64_t group = to.group[kBf16], g = row / group, in_group = std::min(group, to.rows - g * group);
+    const int64_t pairs = (cols + 1) / 2;
+    if (cols % 2 != 0) {  // the odd input's partner is a zero
+      if (x != copy) std::memcpy(copy, x, static_cast<std::size_t>(cols) * sizeof(float));
+      copy[cols] = 0.0f;
+      x = copy;
+    }
+    kernels_.round_bf16(x, pairs, in_group, to.bf16 + (g * group * pairs + row % group) * 2);
+  }
+}
+
+template <class F>
+void LinearLayers::for_row_blocks(const Input& input, const Needs& needs, F&& multiply) {
+  const int64_t rows = input.x.rows, cols = input.x.cols;
+  if (rows == 0) return;
+  const int64_t step = rows_at_once(rows, cols, needs);
+  std::size_t bytes = 0;
+  plan(needs, step, cols, nullptr, &bytes);
+  const bool own = rows <= kPrivateRows;
+  grow(&activations_, own ? bytes * workers_.size() : bytes);
+  reserve_sums(step);
+  for (Worker& worker : workers_) grow(&worker.row, static_cast<std::size_t>(cols + 1) * sizeof(float));
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t count = std::min(step, rows - first);
+    std::size_t used = 0;
+    if (own) {
+      pool_.run([&](int w, int workers) {
+        std::size_t ignored = 0;
+        const Activations a =
+            plan(needs, count, cols, activations_.data() + bytes * static_cast<std::size_t>(w), &ignored);
+        for (int64_t row = 0; row < count; ++row) prepare_row(input, first, row, a, workers_[w]);
+        multiply(w, workers, first, a);
+      });
+      continue;
+    }
+    const Activations a = plan(needs, count, cols, activations_.data(), &used);
+    pool_.run([&](int w, int workers) {
+      const Range mine = share(count, w, workers);
+      for (int64_t row = mine.begin; row < mine.end; ++row) prepare_row(input, first, row, a, workers_[w]);
+    });
+    pool_.run([&](int w, int workers) { multiply(w, workers, first, a); });
+  }
+}
+
+void LinearLayers::reserve_sums(int64_t rows) {
+  const auto bytes = static_cast<std::size_t>(4 * round_up(rows, 16) * kPanel) * sizeof(float);
+  for (Worker& worker : workers_) grow(&worker.sums, bytes);
+}
+
+void LinearLayers::multiply_quant(const PackedWeight& weight, int64_t panel, const Activations& a, Worker& worker,
+                                  float* sums) const {
+  const Format format = weight.format();
+  const int64_t blocks = weight.blocks(), group = a.group[kQuant];
+  const std::uint8_t* base = weight.panel(panel);
+  if (a.gemm) {
+    const QuantGemm gemm = {.scales = base,
+                            .codes = base + weight.codes_at(),
+                            .blocks = blocks,
+                            .groups = (a.rows + 15) / 16,
+                            .a = a.quant.a,
+                            .d = a.quant.d,
+                            .s = a.quant.s,
+                            .acc = sums,
+                            .scratch = reinterpret_cast<std::uint8_t*>(worker.scratch.data())};
+    kernels_.quant_gemm[format](&gemm);
+    return;
+  }
+  const std::int32_t* offset = nullptr;
+  if (format == kQ4_0) offset = a.quant.offset8;
+  if (format == kQ5_0) offset = a.quant.offset16;
+  if (format == kQ6_K) offset = a.quant.offset32[0];
+  if (format == kQ8_0) offset = a.quant.offset128;
+  for (int64_t first = 0; first < a.rows; first += group) {
+    const int64_t at = first * blocks;
+    const QuantTile tile = {.scales = base,
+                            .codes = base + weight.codes_at(),
+                            .blocks = blocks,
+                            .rows = static_cast<int>(std::min(group, a.rows - first)),
+                            .a = a.quant.a + first * a.cols,
+                            .d = a.quant.d + at,
+                            .s = a.quant.s + at,
+                            .offset = offset == nullptr ? nullptr : offset + at,
+                            .offset2 = format == kQ6_K ? a.quant.offset32[1] + at : nullptr,
+                            .out = sums + first * kPanel};
+    kernels_.quant_tile[format](&tile);
+  }
+}
+
+void LinearLayers::multiply_float(const PackedWeight& weight, int64_t panel, const Activations& a, Worker& worker,
+                                  float* sums) const {
+  const Format format = weight.format();
+  const std::uint8_t* base = weight.panel(panel);
+  std::memset(sums, 0, static_cast<std::size_t>(a.rows * kPanel) * sizeof(float));
+  for (int64_t k = 0; k < a.cols; k += kFloatInputs) {
+    const int64_t inputs = std::min(kFloatInputs, a.cols - k);
+    float* wide = floats(worker.scratch);
+    const float* w = wide;
+    if (format == linear::kF32) {
+      w = reinterpret_cast<const float*>(base) + k * kPanel;
+    } else if (format == linear::kF16) {
+      kernels_.widen_f16(reinterpret_cast<const std::uint16_t*>(base) + k * kPanel, inputs * kPanel, wide);
+    } else if (format == linear::kBF16) {
+      kernels_.widen_bf16(reinterpret_cast<const std::uint16_t*>(base) + k * kPanel, round_up(inputs, 2) * kPanel,
+                          wide);
+    } else {
+      kernels_.dequantise(format, base, base + weight.codes_at(), k / kBlock, inputs / kBlock, wide);
+    }
+    for (int64_t first = 0; first < a.rows; first += a.group[kFloat]) {
+      const int64_t rows = std::min(a.group[kFloat], a.rows - first);
+      const FloatTile tile = {.w = w,
+                              .inputs = inputs,
+                              .rows = static_cast<int>(rows),
+                              .a = a.floats + first * a.cols + k * rows,
+                              .acc = sums + first * kPanel};
+      kernels_.float_tile(&tile);
+    }
+  }
+}
+
+void LinearLayers::multiply_bf16(const PackedWeight& weight, int64_t panel, const Activations& a, float* sums) const {
+  const int64_t pairs = (a.cols + 1) / 2;
+  for (int64_t first = 0; first < a.rows; first += a.group[kBf16]) {
+    const Bf16Tile tile = {.w = reinterpret_cast<const std::uint16_t*>(weight.panel(panel)),
+                           .pairs = pairs,
+                           .rows = static_cast<int>(std::min(a.group[kBf16], a.rows - first)),
+                           .a = a.bf16 + first * pairs * 2,
+                           .out = sums + first * kPanel};
+    kernels_.bf16_tile(&tile);
+  }
+}
+
+void LinearLayers::multiply(const PackedWeight& weight, int64_t panel, int count, const Activations& a, Worker& worker,
+                            float* sums) const {
+  for (int i = 0; i < count; ++i, sums += round_up(a.rows, 16) * kPanel) {
+    switch (kind_of(weight)) {
+      case kQuant:
+        multiply_quant(weight, panel + i, a, worker, sums);
+        break;
+      case kFloat:
+        multiply_float(weight, panel + i, a, worker, sums);
+        break;
+      default:
+        multiply_bf16(weight, panel + i, a, sums);
+        break;
+    }
+  }
+}
+
+void LinearLayers::linear(const LinearCall& call) {
+  Needs needs;
+  for (const LinearOutput& output : call.outputs) {
+    CHECK(output.weight != nullptr && output.weight->cols() == call.x.cols, "{} inputs", call.x.cols);
+    CHECK(output.y.rows == call.x.rows && output.y.cols == output.weight->rows(), "{} x {} for {} x {}", output.y.rows,
+          output.y.cols, call.x.rows, output.weight->rows());
+    add_needs(packed(*output.weight), &needs);
+  }
+  for_row_blocks(
+      {call.x, call.norm_weight, call.norm_eps}, needs, [&](int w, int workers, int64_t first, const Activations& a) {
+        Worker& worker = workers_[static_cast<std::size_t>(w)];
+        for (const LinearOutput& output : call.outputs) {
+          const PackedWeight& weight = packed(*output.weight);
+          const Range mine = share(weight.panels(), w, workers);
+          for (int64_t p = mine.begin; p < mine.end; ++p) {
+            float* sums = floats(worker.sums);
+            multiply(weight, p, 1, a, worker, sums);
+            const int64_t column = p * kPanel;
+            const StoreTile tile = {.sums = sums,
+                                    .rows = static_cast<int>(a.rows),
+                                    .outputs = static_cast<int>(std::min<int64_t>(kPanel, weight.rows() - column)),
+                                    .bias = output.bias == nullptr ? nullptr : output.bias + column,
+                                    .accumulate = output.accumulate,
+                                    .y = output.y.row(first) + column,
+                                    .stride = output.y.stride};
+            kernels_.store(&tile);
+          }
+        }
+      });
+}
+
+void LinearLayers::gated_linear(const GatedLinearCall& call) {
+  CHECK(call.gate->rows() == call.up->rows() && call.gate->cols() == call.x.cols && call.up->cols() == call.x.cols);
+  CHECK(call.y.rows == call.x.rows && call.y.cols == call.gate->rows(), "{} x {}", call.y.rows, call.y.cols);
+  const PackedWeight& gate = packed(*call.gate);
+  const PackedWeight& up = packed(*call.up);
+  Needs needs;
+  add_needs(gate, &needs);
+  add_needs(up, &needs);
+  for_row_blocks(
+      {call.x, call.norm_weight, call.norm_eps}, needs, [&](int w, int workers, int64_t first, const Activations& a) {
+        Worker& worker = workers_[static_cast<std::size_t>(w)];
+        const Range mine = share(gate.panels(), w, workers);
+        for (int64_t p = mine.begin; p < mine.end; ++p) {
+          float* gate_sums = floats(worker.sums);
+          float* up_sums = gate_sums + 2 * round_up(a.rows, 16) * kPanel;
+          multiply(gate, p, 1, a, worker, gate_sums);
+          multiply(up, p, 1, a, worker, up_sums);
+          const int64_t column = p * kPanel;
+          const GatedStoreTile tile = {.gate = gate_sums,
+                                       .up = up_sums,
+                                       .rows = static_cast<int>(a.rows),
+                                       .outputs = static_cast<int>(std::min<int64_t>(kPanel, gate.rows() - column)),
+                                       .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
+                                       .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
+                                       .gelu = call.activation == Activation::kGeluTanh,
+                                       .y = call.y.row(first) + column,
+                                       .stride = call.y.stride};
+          kernels_.store_gated(&tile);
+        }
+      });
+}
+
+void LinearLayers::embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out) {
+  const PackedWeight& weight = packed(table);
+  const auto count = static_cast<int64_t>(ids.size());
+  CHECK(out.rows == count && out.cols == weight.cols(), "{} x {} for {} x {}", out.rows, out.cols, count,
+        weight.cols());
+  for (const TokenId id : ids) CHECK(id >= 0 && id < weight.rows(), "token {} of {}", id, weight.rows());
+  pool_.run([&](int w, int workers) {
+    const Range mine = share(count, w, workers);
+    for (int64_t i = mine.begin; i < mine.end; ++i)
+      weight.dequantise_row(ids[static_cast<std::size_t>(i)], scale, out.row(i));
+  });
+}
+
+void LinearLayers::rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate) {
+  CHECK(x.rows == out.rows && x.cols == out.cols, "{} x {} to {} x {}", x.rows, x.cols, out.rows, out.cols);
+  pool_.run([&](int w, int workers) {
+    const Range mine = share(x.rows, w, workers);
+    for (int64_t i = mine.begin; i < mine.end; ++i)
+      kernels_.norm_row(x.row(i), weight, eps, x.cols, out.row(i), accumulate);
+  });
+}
+
+}  // namespace weir::backend::cpu::linear

@@ -1,0 +1,91 @@
+// Linear layers: optional RMSNorm, activations to int8 / BF16 / F32 once per call, then every weight against all rows.
+//
+// Work is split over panels of 16 outputs, the same share for each worker at every call; rows are taken in groups small
+// enough for registers, so a panel is decoded once per group and read from memory once per call. No sum is ever split,
+// and a row's sums take the same steps in every tile shape: results do not depend on the number of rows or threads. Two
+// forks per call: one prepares the activations, one multiplies. With very few rows each worker prepares its own copy
+// instead.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/linear/kernels.h"
+#include "backend/cpu/linear/packed_weight.h"
+#include "backend/cpu/memory.h"
+#include "base/thread_pool.h"
+
+namespace weir::backend::cpu::linear {
+
+const Kernels& kernels_for(Isa isa);
+
+class LinearLayers {
+ public:
+  LinearLayers(ThreadPool& pool, const Kernels& kernels, Compute compute);
+
+  void linear(const LinearCall& call);
+  void gated_linear(const GatedLinearCall& call);
+  void embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out);
+  void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate);
+
+ private:
+  // How activations enter the product with a weight.
+  enum Kind { kQuant, kFloat, kBf16, kKinds };
+
+  // Some rows of x, prepared for every kind that the call's weights need. Groups of `group` rows follow one another.
+  struct Activations {
+    std::int64_t rows = 0, cols = 0;
+    std::int64_t group[kKinds] = {};
+    bool gemm = false;  // quantised rows in groups of 16, the last padded
+    QuantRow quant = {};
+    float* floats = nullptr;
+    std::uint16_t* bf16 = nullptr;
+  };
+
+  struct Needs {
+    bool kind[kKinds] = {};
+    bool offset8 = false, offset16 = false, offset32 = false, offset128 = false;
+  };
+
+  struct Worker {
+    Memory row;      // one normed row
+    Memory scratch;  // expanded weights
+    Memory sums;     // [2 panels][rows][16], twice for gated layers
+  };
+
+  struct Input {
+    Matrix<const float> x;
+    const float* norm_weight;
+    float norm_eps;
+  };
+
+  Kind kind_of(const PackedWeight& weight) const;
+  void add_needs(const PackedWeight& weight, Needs* needs) const;
+  std::int64_t rows_at_once(std::int64_t rows, std::int64_t cols, const Needs& needs) const;
+  Activations plan(const Needs& needs, std::int64_t rows, std::int64_t cols, std::byte* base, std::size_t* bytes) const;
+  void prepare_row(const Input& input, std::int64_t first, std::int64_t row, const Activations& to,
+                   Worker& worker) const;
+  // Runs multiply(worker, workers, first row, activations) for blocks of rows of the input.
+  template <class F>
+  void for_row_blocks(const Input& input, const Needs& needs, F&& multiply);
+  void reserve_sums(std::int64_t rows);
+
+  // Sums of `count` (1 or 2) panels against all rows of `a`: [count][padded rows][16].
+  void multiply(const PackedWeight& weight, std::int64_t panel, int count, const Activations& a, Worker& worker,
+                float* sums) const;
+  void multiply_quant(const PackedWeight& weight, std::int64_t panel, const Activations& a, Worker& worker,
+                      float* sums) const;
+  void multiply_float(const PackedWeight& weight, std::int64_t panel, const Activations& a, Worker& worker,
+                      float* sums) const;
+  void multiply_bf16(const PackedWeight& weight, std::int64_t panel, const Activations& a, float* sums) const;
+
+  ThreadPool& pool_;
+  const Kernels& kernels_;
+  const Compute compute_;
+  std::vector<Worker> workers_;
+  Memory activations_;
+};
+
+}  // namespace weir::backend::cpu::linear

@@ -1,0 +1,51 @@
+// A weight matrix in panels of 16 outputs (layout: kernels.h), about the size of the file's form, and the only copy.
+#pragma once
+
+#include <span>
+
+#include "backend/backend.h"
+#include "backend/cpu/linear/kernels.h"
+#include "backend/cpu/memory.h"
+#include "base/thread_pool.h"
+
+namespace weir::backend::cpu::linear {
+
+class PackedWeight : public LinearWeight {
+ public:
+  // `data` holds `rows` rows in the file's layout. Each worker packs the panels it will read (share()).
+  PackedWeight(ThreadPool& pool, DType dtype, std::int64_t rows, std::int64_t cols, std::span<const std::byte> data);
+
+  Format format() const { return format_; }
+  std::int64_t panels() const { return panels_; }
+  std::int64_t blocks() const { return blocks_; }  // of 32 inputs; quantised formats
+  const std::uint8_t* panel(std::int64_t index) const {
+    return reinterpret_cast<const std::uint8_t*>(memory_.data()) + index * panel_bytes_;
+  }
+  std::int64_t panel_bytes() const { return panel_bytes_; }
+  std::int64_t codes_at() const { return codes_at_; }  // offset of the codes (after the scales) in a panel
+
+  // One row as the file defines it, times `scale`.
+  void dequantise_row(std::int64_t row, float scale, float* out) const;
+
+ private:
+  void pack_panel(std::int64_t index, const std::byte* data);
+
+  Format format_;
+  std::int64_t panels_ = 0, blocks_ = 0, panel_bytes_ = 0, codes_at_ = 0;
+  Memory memory_;
+};
+
+struct Range {
+  std::int64_t begin, end;
+};
+
+// Worker w's part of `count` things: the same split for packing and for reading.
+inline Range share(std::int64_t count, int worker, int workers) {
+  return {count * worker / workers, count * (worker + 1) / workers};
+}
+
+inline bool is_quantised(Format format) {
+  return format >= kQ4_0;
+}
+
+}  // namespace weir::backend::cpu::linear

@@ -1,0 +1,30 @@
+// Zeroed memory for weights, caches and scratch: 64-byte aligned; large pieces on huge pages where the system has them,
+// and not touched before their first user does, so that the pages land on the memory node of the thread that will read
+// them.
+#pragma once
+
+#include <cstddef>
+
+namespace weir::backend::cpu {
+
+class Memory {
+ public:
+  Memory() = default;
+  explicit Memory(std::size_t bytes);  // throws std::bad_alloc
+  ~Memory() { release(); }
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  void release();
+
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  void* mapping_ = nullptr;  // null: from the heap
+  std::size_t mapping_bytes_ = 0;
+};
+
+}  // namespace weir::backend::cpu
