@@ -9,6 +9,7 @@ namespace {
 #define FMA(a, b, c) __builtin_fmaf(a, b, c)
 #define F16_TO_F32(bits) _cvtsh_ss(bits)
 #include "backend/cpu/linear/rows.inc"
+
 #include "backend/cpu/linear/tiles_ymm.inc"
 
 }  // namespace
