@@ -1,0 +1,349 @@
+#include "load/inspect.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "load/json_fields.h"
+#include "load/limits.h"
+#include "load/model_files.h"
+#include "load/safetensors.h"
+
+namespace weir::load {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxShownText = 200;  // of a metadata string
+
+struct TypeTotal {
+  std::int64_t tensors = 0, bytes = 0;
+};
+
+// One description, whatever it is written as.
+struct Facts {
+  std::string path, format;
+  std::int64_t file_bytes = 0;
+  std::optional<ModelSpec> spec;           // empty: cannot be served
+  std::string reason;                      // why not
+  std::vector<UnsupportedTensor> tensors;  // all of them, whether supported or not
+  Json metadata = Json::object();          // arrays as their length
+  std::vector<std::string> templates;
+  std::vector<TokenId> eos_ids;
+
+  std::map<std::string, TypeTotal> types() const {
+    std::map<std::string, TypeTotal> totals;
+    for (const auto& tensor : tensors) {
+      totals[tensor.type].tensors += 1;
+      totals[tensor.type].bytes += tensor.bytes;
+    }
+    return totals;
+  }
+
+  std::int64_t weight_bytes() const {
+    std::int64_t bytes = 0;
+    for (const auto& tensor : tensors) bytes += tensor.bytes;
+    return bytes;
+  }
+
+  // As a double: a hostile file may claim more than 2^63 elements in all.
+  double parameters() const {
+    double count = 0;
+    for (const auto& tensor : tensors) {
+      double elements = 1;
+      for (const std::int64_t extent : tensor.shape) elements *= static_cast<double>(extent);
+      count += elements;
+    }
+    return count;
+  }
+};
+
+void add_tensors(Facts& facts, std::span<const Weight> weights, std::span<const UnsupportedTensor> unsupported) {
+  for (const Weight& weight : weights) {
+    facts.tensors.push_back({weight.name, std::string(tensor::info(weight.dtype).name), weight.shape,
+                             static_cast<std::int64_t>(weight.data.size())});
+  }
+  facts.tensors.insert(facts.tensors.end(), unsupported.begin(), unsupported.end());
+}
+
+struct ToJson {
+  Json operator()(const std::string& text) const {
+    return text.size() <= kMaxShownText ? text
+                                        : text.substr(0, kMaxShownText) + fmt::format("... ({} bytes)", text.size());
+  }
+  template <class T>
+  Json operator()(const std::vector<T>& array) const {
+    return fmt::format("{} values", array.size());
+  }
+  template <class T>
+  Json operator()(const T& scalar) const {
+    return scalar;
+  }
+};
+
+void add_metadata(Facts& facts, const GgufFile& gguf) {
+  for (const auto& [key, value] : gguf.metadata()) facts.metadata[key] = std::visit(ToJson{}, value);
+}
+
+Result<Facts> gguf_facts(const std::string& path) {
+  Facts facts;
+  WEIR_TRY(const auto gguf, GgufFile::open(path));
+  facts.format = fmt::format("GGUF v{}", gguf->version());
+  if (gguf->parts() > 1) facts.format += fmt::format(" in {} parts", gguf->parts());
+  facts.file_bytes = gguf->file_bytes();
+  add_tensors(facts, gguf->tensors(), gguf->unsupported_tensors());
+  add_metadata(facts, *gguf);
+  return facts;
+}
+
+Result<Facts> folder_facts(const std::string& folder) {
+  Facts facts;
+  const std::string path = folder + "/config.json";
+  WEIR_TRY(const auto text, read_text_file(path, kMaxConfigBytes));
+  WEIR_TRY(const auto config, parse_json(text, path));
+  WEIR_TRY(const auto files, Safetensors::open(folder));
+  facts.format = files->files() == 1 ? "safetensors" : fmt::format("safetensors in {} shards", files->files());
+  facts.file_bytes = files->file_bytes();
+  add_tensors(facts, files->tensors(), files->unsupported_tensors());
+  for (const auto& [key, value] : config.items()) facts.metadata[key] = Json(value);
+  return facts;
+}
+
+bool only_vocabulary(const Facts& facts) {
+  return facts.tensors.empty() && facts.metadata.contains("tokenizer.ggml.tokens");
+}
+
+Result<Facts> gather(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) return fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
+  WEIR_TRY(auto facts, std::filesystem::is_directory(status) ? folder_facts(path) : gguf_facts(path));
+  facts.path = path;
+  auto model = open_model(path);
+  if (!model) {
+    if (only_vocabulary(facts)) {
+      facts.reason = "the file holds only a vocabulary";
+    } else if (model.error().code == ErrorCode::kUnsupported) {
+      facts.reason = model.error().message;
+    } else {
+      return tl::unexpected(std::move(model).error());
+    }
+    return facts;
+  }
+  facts.spec = std::move(model->spec);
+  facts.eos_ids = model->generation.eos_ids;
+  for (const auto& [name, text] : model->chat_templates) facts.templates.push_back(name.empty() ? "default" : name);
+  return facts;
+}
+
+// Elements of K and V that one token adds to all layers.
+std::int64_t kv_elements(const ModelSpec& spec) {
+  return std::int64_t{2} * spec.layers * spec.kv_heads * spec.head_dim;
+}
+
+// The same for a sequence that fills the context: a layer with a window keeps no more than that.
+std::int64_t kv_elements_of_context(const ModelSpec& spec) {
+  std::int64_t tokens = 0;
+  for (const LayerSpec& layer : spec.layer) {
+    tokens += layer.window > 0 ? std::min<std::int64_t>(layer.window, spec.context_length) : spec.context_length;
+  }
+  return 2 * tokens * spec.kv_heads * spec.head_dim;
+}
+
+std::string_view scaling_name(RopeSpec::Scaling scaling) {
+  switch (scaling) {
+    case RopeSpec::Scaling::kNone:
+      return "none";
+    case RopeSpec::Scaling::kLinear:
+      return "linear";
+    case RopeSpec::Scaling::kLlama3:
+      return "llama3";
+    case RopeSpec::Scaling::kYarn:
+      return "yarn";
+  }
+  return "";
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::array kUnits = {"bytes", "kB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  while (bytes >= 1000 && unit + 1 < kUnits.size()) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} bytes", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+// A file's own words on a terminal: no control characters (escape sequences could do anything there).
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte == '\n') {
+      out += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+class TextWriter {
+ public:
+  void line(std::string_view label, std::string_view value) {
+    out_ += fmt::format("{:<16} {}\n", label, printable(value));
+  }
+  void raw(std::string_view text) { out_ += text; }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+std::string rope_text(const RopeSpec& rope, const ModelSpec& spec) {
+  std::string text = fmt::format("base {:g}, {} of {} elements of a head, in {} pairs", rope.theta, rope.dims,
+                                 spec.head_dim, rope.pairing == RopeSpec::Pairing::kAdjacent ? "adjacent" : "half");
+  if (rope.scaling != RopeSpec::Scaling::kNone)
+    text += fmt::format(", {} scaling by {:g}", scaling_name(rope.scaling), rope.factor);
+  if (rope.original_context > 0 && rope.scaling > RopeSpec::Scaling::kLinear)
+    text += fmt::format(" of {} tokens", rope.original_context);
+  if (!rope.frequency_divisors.empty()) text += ", frequencies divided as the file says";
+  return text;
+}
+
+std::string windows_text(const ModelSpec& spec) {
+  std::map<int, int> layers;
+  for (const LayerSpec& layer : spec.layer) layers[layer.window] += 1;
+  std::string text;
+  for (const auto& [window, count] : layers) {
+    if (!text.empty()) text += ", ";
+    text += window == 0 ? fmt::format("{} layers see everything", count)
+                        : fmt::format("{} layers see {} tokens", count, window);
+  }
+  return text;
+}
+
+void write_spec(TextWriter& out, const Facts& facts) {
+  const ModelSpec& spec = *facts.spec;
+  out.line("name", spec.name);
+  out.line("family", spec.family);
+  out.line("layers", fmt::format("{} of hidden size {}", spec.layers, spec.hidden));
+  out.line("attention",
+           fmt::format("{} query heads, {} KV heads of {} elements", spec.heads, spec.kv_heads, spec.head_dim));
+  out.line("feed-forward",
+           fmt::format("{}, {}", spec.ffn, spec.activation == Activation::kSilu ? "SiLU" : "GELU (tanh)"));
+  out.line("windows", windows_text(spec));
+  for (std::size_t i = 0; i < spec.ropes.size(); ++i)
+    out.line(i == 0 ? "RoPE" : "RoPE, local", rope_text(spec.ropes[i], spec));
+  out.line("context", fmt::format("{} tokens", spec.context_length));
+  out.line("vocabulary", fmt::format("{} tokens, {} head", spec.vocab, spec.tied_embeddings ? "tied" : "separate"));
+  out.line("weights", fmt::format("{} ({:.1f} M parameters)", spec.quantisation, facts.parameters() / 1e6));
+  const auto kv = static_cast<double>(kv_elements(spec)), kv_full = static_cast<double>(kv_elements_of_context(spec));
+  out.line("KV per token", fmt::format("{} in F16, {} in F32", bytes_text(2 * kv), bytes_text(4 * kv)));
+  out.line("memory", fmt::format("{} of weights and {} of F16 KV for one sequence that fills the context: {}",
+                                 bytes_text(static_cast<double>(facts.weight_bytes())), bytes_text(2 * kv_full),
+                                 bytes_text(static_cast<double>(facts.weight_bytes()) + 2 * kv_full)));
+  std::string names;
+  for (const auto& name : facts.templates) names += (names.empty() ? "yes: " : ", ") + name;
+  out.line("chat template", names.empty() ? "no" : names);
+  std::string ends;
+  for (const TokenId id : facts.eos_ids) ends += fmt::format("{}{}", ends.empty() ? "" : ", ", id);
+  out.line("ends at tokens", ends.empty() ? "none known" : ends);
+}
+
+std::string as_text(const Facts& facts) {
+  TextWriter out;
+  out.line("path", facts.path);
+  out.line("format", fmt::format("{}, {}", facts.format, bytes_text(static_cast<double>(facts.file_bytes))));
+  if (facts.spec) {
+    write_spec(out, facts);
+  } else {
+    out.line("cannot be served", facts.reason);
+  }
+  for (const auto& [type, total] : facts.types()) {
+    out.line("tensors", fmt::format("{} of {}, {}", total.tensors, type, bytes_text(static_cast<double>(total.bytes))));
+  }
+  if (facts.spec) return out.take();
+  out.raw("\nmetadata\n");
+  for (const auto& [key, value] : facts.metadata.items()) {
+    const std::string text =
+        value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    out.raw(fmt::format("  {} = {}\n", printable(key), printable(text)));
+  }
+  out.raw("\ntensors\n");
+  for (const auto& tensor : facts.tensors) {
+    out.raw(fmt::format("  {} {} [{}]\n", printable(tensor.name), tensor.type, fmt::join(tensor.shape, ", ")));
+  }
+  return out.take();
+}
+
+Json rope_json(const RopeSpec& rope) {
+  Json json = {{"theta", rope.theta},
+               {"dims", rope.dims},
+               {"pairing", rope.pairing == RopeSpec::Pairing::kAdjacent ? "adjacent" : "halves"},
+               {"scaling", scaling_name(rope.scaling)}};
+  if (rope.scaling != RopeSpec::Scaling::kNone) json["factor"] = rope.factor;
+  if (rope.original_context > 0) json["original_context"] = rope.original_context;
+  if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
+  return json;
+}
+
+void add_spec(Json& json, const Facts& facts) {
+  const ModelSpec& spec = *facts.spec;
+  json["name"] = spec.name;
+  json["family"] = spec.family;
+  json["layers"] = spec.layers;
+  json["hidden_size"] = spec.hidden;
+  json["heads"] = spec.heads;
+  json["kv_heads"] = spec.kv_heads;
+  json["head_dim"] = spec.head_dim;
+  json["ffn_size"] = spec.ffn;
+  json["vocab_size"] = spec.vocab;
+  json["context_length"] = spec.context_length;
+  json["tied_embeddings"] = spec.tied_embeddings;
+  json["quantisation"] = spec.quantisation;
+  json["windows"] = Json::array();
+  for (const LayerSpec& layer : spec.layer) json["windows"].push_back(layer.window);
+  json["ropes"] = Json::array();
+  for (const RopeSpec& rope : spec.ropes) json["ropes"].push_back(rope_json(rope));
+  json["kv_bytes_per_token"] = {{"f16", 2 * kv_elements(spec)}, {"f32", 4 * kv_elements(spec)}};
+  json["memory_bytes"] = facts.weight_bytes() + 2 * kv_elements_of_context(spec);
+  json["chat_templates"] = facts.templates;
+  json["eos_token_ids"] = facts.eos_ids;
+}
+
+std::string as_json(const Facts& facts) {
+  Json json = {{"path", facts.path},
+               {"format", facts.format},
+               {"file_bytes", facts.file_bytes},
+               {"supported", facts.spec.has_value()}};
+  if (facts.spec) {
+    add_spec(json, facts);
+  } else {
+    json["reason"] = facts.reason;
+  }
+  json["parameters"] = facts.parameters();
+  json["types"] = Json::object();
+  for (const auto& [type, total] : facts.types())
+    json["types"][type] = {{"tensors", total.tensors}, {"bytes", total.bytes}};
+  json["metadata"] = facts.metadata;
+  json["tensors"] = Json::array();
+  for (const auto& tensor : facts.tensors) {
+    json["tensors"].push_back(
+        {{"name", tensor.name}, {"type", tensor.type}, {"shape", tensor.shape}, {"bytes", tensor.bytes}});
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Result<std::string> describe_model(const std::string& path, InspectFormat format) {
+  WEIR_TRY(const auto facts, gather(path));
+  return format == InspectFormat::kJson ? as_json(facts) : as_text(facts);
+}
+
+}  // namespace weir::load
