@@ -1,0 +1,15 @@
+// Small helpers that both vocabulary formats need.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace weir::text {
+
+// "<0x00>" to "<0xFF>", exactly six characters; nullopt for anything else.
+std::optional<unsigned> parse_byte_token(std::string_view text);
+
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
+
+}  // namespace weir::text

@@ -1,0 +1,25 @@
+// The text of a tokenizer.json -> its bulk (vocabulary, merges) as plain vectors and the small rest as JSON.
+//
+// Read event by event: a document tree of 250,000 tokens would take ten times the memory and time. Depth is bounded.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weir::text {
+
+struct TokenizerDocument {
+  nlohmann::json rest;                                      // everything but the two lists below
+  std::vector<std::pair<std::string, std::int64_t>> vocab;  // model.vocab where it is an object of numbers
+  std::vector<std::pair<std::string, std::string>> merges;  // model.merges, "left right" or ["left", "right"]
+};
+
+Result<TokenizerDocument> read_tokenizer_document(std::string_view text);
+
+}  // namespace weir::text
