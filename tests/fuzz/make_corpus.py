@@ -103,7 +103,8 @@ def tokenizer_seeds():
     yield "byte-level", golden
     spm = {
         "version": "1.0",
-        "added_tokens": [{"id": 0, "content": "<s>", "special": True, "lstrip": False, "rstrip": True}],
+        "added_tokens": [{"id": 0, "content": "<s>", "special": True, "lstrip": False, "rstrip": True,
+                          "single_word": False, "normalized": False}],
         "normalizer": {"type": "Sequence", "normalizers": [
             {"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
         "pre_tokenizer": None,
