@@ -117,7 +117,8 @@ def tokenizer_seeds():
     split = json.loads(golden)
     split["normalizer"] = {"type": "NFC"}
     split["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
-        {"type": "Split", "pattern": {"Regex": r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+"}, "behavior": "Isolated"},
+        {"type": "Split", "pattern": {"Regex": r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+"}, "behavior": "Isolated",
+         "invert": False},
         {"type": "Digits", "individual_digits": True},
         {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]}
     yield "split-by-regex", json.dumps(split).encode()
