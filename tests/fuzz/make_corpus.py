@@ -120,7 +120,7 @@ def tokenizer_seeds():
         {"type": "Split", "pattern": {"Regex": r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+"}, "behavior": "Isolated",
          "invert": False},
         {"type": "Digits", "individual_digits": True},
-        {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]}
+        {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False, "trim_offsets": True}]}
     yield "split-by-regex", json.dumps(split).encode()
     yield "text", "Hello,  naïve wörld!\n\n\t你好 😀 e\u0301 1234 <|im_start|>user\u200d".encode()
 
