@@ -53,6 +53,8 @@ TEST(HashPrefixIndex, FindsByNameGroupAndTokens) {
   EXPECT_TRUE(index.insert(BlockId{3}, name, 1, text));
   EXPECT_EQ(index.size(), 2u);
 
+  EXPECT_EQ(index.find(name, 4, text), std::nullopt) << "a group that shares a bucket with group 0";
+
   index.erase(BlockId{2});
   EXPECT_EQ(index.find(name, 0, text), std::nullopt);
   EXPECT_EQ(index.find(name, 1, text), BlockId{3});

@@ -29,7 +29,8 @@ class Scenario {
 
   struct Submit {
     int prompt = 1, max_tokens = 4, priority = 0;
-    int first_token = -1;  // prompts that begin with the same token begin with the same text
+    double arrival_s = -1.0;  // of an earlier time than the call; else in order of the calls
+    int first_token = -1;     // prompts that begin with the same token begin with the same text
   };
   Scenario& submit(const std::string& name, const Submit& s) {
     const SeqId id{names_.size()};
@@ -46,7 +47,7 @@ class Scenario {
     for (int i = 0; i < s.prompt; ++i) sequence.prompt.push_back(first + i);
     sequence.max_tokens = s.max_tokens;
     sequence.priority = s.priority;
-    sequence.arrival_s = static_cast<double>(names_.size());
+    sequence.arrival_s = s.arrival_s >= 0.0 ? s.arrival_s : static_cast<double>(names_.size());
     scheduler_.add(std::move(sequence));
     return *this;
   }
@@ -178,6 +179,14 @@ TEST(Scheduler, PreemptsTheLatestAndResumesItFirst) {
   EXPECT_EQ(s.timeline(), "A: P3 D D D - - - - | B: P3 D x . R5 - - - | C:     . . P1 - - -");
   EXPECT_EQ(s.scheduler().stats().preemptions, 1u);
   EXPECT_EQ(s.kv().stats().free, 4u);
+}
+
+TEST(Scheduler, APreemptedSequenceComesEvenBeforeOlderOnes) {
+  // C was sent before B but comes in late (another thread's mailbox): B, whose reply has begun, still goes first.
+  Scenario s({.block_tokens = 2, .pool_blocks = 4});
+  s.submit("A", {.prompt = 3, .max_tokens = 4}).submit("B", {.prompt = 3, .max_tokens = 3});
+  s.run(3).submit("C", {.prompt = 3, .max_tokens = 1, .arrival_s = 0.0}).run(4);
+  EXPECT_EQ(s.timeline(), "A: P3 D D D - - - | B: P3 D x . R5 - - | C:       . . P3 -");
 }
 
 TEST(Scheduler, TheLatestGivesWayItself) {
