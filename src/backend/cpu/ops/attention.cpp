@@ -80,6 +80,12 @@ struct Unit {
   std::int64_t first_partial = 0;  // of its `runs` partial results, when runs are separate tasks
 };
 
+// The stored vectors of a tile's tokens; [begin, end) of them are wanted.
+struct TileRows {
+  std::array<const std::byte*, kTileTokens> keys, values;
+  int begin = 0, end = 0;
+};
+
 struct Task {
   int unit = 0;
   int run = -1;  // -1: all of the unit's
@@ -283,39 +289,49 @@ class Attention {
     tile.sum = result.sum;
     tile.out = result.out;
     const int last = std::min(unit.end, (run + 1) * kRunTokens);
-    for (int start = std::max(unit.begin / kTileTokens * kTileTokens, run * kRunTokens); start < last;
-         start += kTileTokens) {
-      const int begin = std::max(unit.begin - start, 0), end = std::min(unit.end - start, kTileTokens);
+    int start = std::max(unit.begin / kTileTokens * kTileTokens, run * kRunTokens);
+    TileRows rows, ahead;
+    find_rows(unit, start, rows);
+    for (; start < last; start += kTileTokens) {
+      const bool more = start + kTileTokens < last;
+      if (more) find_rows(unit, start + kTileTokens, ahead);
+      const TileRows& next = more ? ahead : rows;
+      kernels_.gather_keys(kind_, rows.keys.data(), next.keys.data(), rows.begin, rows.end, dim_, keys);
+      kernels_.gather_values(kind_, rows.values.data(), next.values.data(), rows.begin, rows.end, dim_, padded_dim_,
+                             values);
       for (int row = 0; row < unit.rows; ++row) {
         const auto r = static_cast<std::size_t>(row);
         begins[r] = std::max(row_begin(unit.sequence, unit.first_row + row) - start, 0);
         ends[r] = std::min(row_end(unit.sequence, unit.first_row + row) - start, kTileTokens);
       }
-      gather(unit, start, begin, end, keys, values);
       kernels_.attention_tile(tile);
+      rows = ahead;
     }
   }
 
-  // Keys and values of positions [start + begin, start + end) out of their blocks.
-  void gather(const Unit& unit, int start, int begin, int end, float* keys, float* values) const {
+  // Where the keys and values of the tile at `start` are, as far as the unit sees them; the other rows point at one it
+  // sees.
+  void find_rows(const Unit& unit, int start, TileRows& rows) const {
     const KvLayerView& kv = call_.kv;
     const std::int32_t* table = call_.block_tables.row(unit.sequence);
     const std::int64_t head_bytes = kv.block_tokens * vector_bytes_;
-    std::array<const std::byte*, kTileTokens> key_rows, value_rows;
+    const int begin = std::max(unit.begin - start, 0), end = std::min(unit.end - start, kTileTokens);
     int index = (start + begin) / kv.block_tokens, offset = (start + begin) % kv.block_tokens;
     for (int t = begin; t < end; ++index, offset = 0) {
       const std::int64_t block = table[index];
       CHECK(block >= 0, "block {} of sequence {} is {}", index, unit.sequence, block);
       const std::byte* row = kv.base + block * kv.block_stride + unit.kv_head * head_bytes + offset * vector_bytes_;
       for (; t < end && offset < kv.block_tokens; ++t, ++offset, row += vector_bytes_) {
-        key_rows[static_cast<std::size_t>(t)] = row;
-        value_rows[static_cast<std::size_t>(t)] = row + kv.heads * head_bytes;
+        rows.keys[static_cast<std::size_t>(t)] = row;
+        rows.values[static_cast<std::size_t>(t)] = row + kv.heads * head_bytes;
       }
     }
-    std::fill_n(key_rows.begin(), begin, key_rows[static_cast<std::size_t>(begin)]);
-    std::fill(key_rows.begin() + end, key_rows.end(), key_rows[static_cast<std::size_t>(begin)]);
-    kernels_.gather_keys(kind_, key_rows.data(), begin, end, dim_, keys);
-    kernels_.gather_values(kind_, value_rows.data(), begin, end, dim_, padded_dim_, values);
+    for (auto* of : {&rows.keys, &rows.values}) {
+      std::fill_n(of->begin(), begin, (*of)[static_cast<std::size_t>(begin)]);
+      std::fill(of->begin() + end, of->end(), (*of)[static_cast<std::size_t>(begin)]);
+    }
+    rows.begin = begin;
+    rows.end = end;
   }
 
   void merge(const Unit& unit, const Accumulator& run, const Accumulator& total) const {

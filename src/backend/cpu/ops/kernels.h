@@ -51,11 +51,12 @@ struct HeadNormRope {
 };
 
 struct OpKernels {
-  // rows[t] for t in [0, kTileTokens) points at token t's stored vector; entries outside [begin, end) must be readable
-  // but are not used.
-  void (*gather_keys)(KvKind kind, const std::byte* const* rows, int begin, int end, int dim, float* keys);
-  void (*gather_values)(KvKind kind, const std::byte* const* rows, int begin, int end, int dim, int padded_dim,
-                        float* values);
+  // rows[t] points at the stored vector of token t of the tile; those outside [begin, end) must be readable but are not
+  // used. ahead[t], for all tokens of a tile, is what comes next: it is fetched into the cache meanwhile.
+  void (*gather_keys)(KvKind kind, const std::byte* const* rows, const std::byte* const* ahead, int begin, int end,
+                      int dim, float* keys);
+  void (*gather_values)(KvKind kind, const std::byte* const* rows, const std::byte* const* ahead, int begin, int end,
+                        int dim, int padded_dim, float* values);
   void (*attention_tile)(const AttentionTile& tile);
   // Adds the partial result (max, sum, out) of a run of KV to the total; a run a row saw nothing of (sum 0) changes
   // nothing.
