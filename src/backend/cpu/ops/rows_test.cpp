@@ -1,0 +1,248 @@
+#include "backend/cpu/ops/rows.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "backend/cpu/ops/select.h"
+#include "base/rng.h"
+#include "tensor/half.h"
+
+namespace weir::backend::cpu {
+namespace {
+
+std::vector<float> random_values(std::size_t count, std::uint64_t seed, double scale = 2.0) {
+  std::vector<float> x(count);
+  for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<float>((uniform(seed, i) * 2 - 1) * scale);
+  return x;
+}
+
+class RowsTest : public testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (!supported(GetParam())) GTEST_SKIP() << "this CPU has no " << name(GetParam());
+  }
+
+  ThreadPool pool_{3};
+};
+
+TEST_P(RowsTest, HeadNormRopeFollowsItsDefinition) {
+  struct Case {
+    int head_dim, dims;
+    bool adjacent, norm;
+  };
+  for (const auto& [head_dim, dims, adjacent, norm] :
+       {Case{64, 64, false, true}, Case{64, 64, true, false}, Case{80, 20, false, true}, Case{96, 50, true, true},
+        Case{24, 24, false, false}, Case{128, 0, false, true}, Case{8, 2, true, true}, Case{256, 256, false, true}}) {
+    constexpr int kRows = 37, kHeads = 3, kPositions = 50;
+    const std::size_t width = static_cast<std::size_t>(kHeads * head_dim);
+    const auto x = random_values(kRows * width, 1);
+    const auto weight = random_values(static_cast<std::size_t>(head_dim), 2);
+    const auto cos = random_values(static_cast<std::size_t>(kPositions * dims / 2), 3),
+               sin = random_values(cos.size(), 4);
+    std::vector<std::int32_t> positions;
+    for (int i = 0; i < kRows; ++i) positions.push_back((i * 7) % kPositions);
+    const RopeTable rope = {cos.data(), sin.data(), kPositions, dims, adjacent};
+    auto y = x;
+    head_norm_rope(pool_, GetParam(),
+                   {{y.data(), kRows, static_cast<std::int64_t>(width)},
+                    head_dim,
+                    norm ? weight.data() : nullptr,
+                    1e-3f,
+                    dims > 0 ? &rope : nullptr,
+                    positions});
+    for (int row = 0; row < kRows; ++row) {
+      for (int head = 0; head < kHeads; ++head) {
+        const std::size_t at = static_cast<std::size_t>(row) * width + static_cast<std::size_t>(head * head_dim);
+        std::vector<double> want(x.begin() + static_cast<std::ptrdiff_t>(at),
+                                 x.begin() + static_cast<std::ptrdiff_t>(at) + head_dim);
+        if (norm) {
+          double squares = 0;
+          for (const double v : want) squares += v * v;
+          for (int d = 0; d < head_dim; ++d)
+            want[static_cast<std::size_t>(d)] *=
+                weight[static_cast<std::size_t>(d)] / std::sqrt(squares / head_dim + 1e-3);
+        }
+        for (int i = 0; i < dims / 2; ++i) {
+          const auto a = static_cast<std::size_t>(adjacent ? 2 * i : i),
+                     b = static_cast<std::size_t>(adjacent ? 2 * i + 1 : i + dims / 2);
+          const auto pair = static_cast<std::size_t>(positions[static_cast<std::size_t>(row)] * dims / 2 + i);
+          const double c = cos[pair], s = sin[pair], xa = want[a], xb = want[b];
+          want[a] = xa * c - xb * s;
+          want[b] = xb * c + xa * s;
+        }
+        for (int d = 0; d < head_dim; ++d) {
+          ASSERT_NEAR(y[at + static_cast<std::size_t>(d)], want[static_cast<std::size_t>(d)], 4e-6)
+              << head_dim << ' ' << dims << ' ' << d;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(RowsTest, HeadNormRopeGivesTheSameBitsOnEveryIsa) {
+  for (const int head_dim : {8, 24, 64, 80, 200}) {
+    const auto weight = random_values(static_cast<std::size_t>(head_dim), 2),
+               angles = random_values(static_cast<std::size_t>(head_dim), 3);
+    auto x = random_values(static_cast<std::size_t>(head_dim), 5), y = x;
+    for (const bool adjacent : {false, true}) {
+      HeadNormRope head = {x.data(), head_dim, weight.data(), 1e-6f, angles.data(), angles.data() + head_dim / 2,
+                           head_dim, adjacent};
+      kOpKernelsScalar.head_norm_rope(head);
+      head.x = y.data();
+      op_kernels(GetParam()).head_norm_rope(head);
+      ASSERT_EQ(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)), 0) << head_dim;
+    }
+  }
+}
+
+TEST_P(RowsTest, KvWritePutsEachHeadInItsPlace) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    constexpr int kHeads = 3, kDim = 24, kBlock = 5, kBlocks = 7, kRows = 20;
+    const std::int64_t bytes = tensor::row_bytes(dtype, 1), layer = 2 * kHeads * kBlock * kDim * bytes,
+                       stride = 2 * layer;
+    std::vector<std::byte> arena(static_cast<std::size_t>(stride * kBlocks), std::byte{0xee});
+    const auto k = random_values(kRows * kHeads * kDim, 1), v = random_values(kRows * kHeads * kDim, 2);
+    std::vector<std::int64_t> slots;
+    for (int i = 0; i < kRows; ++i) slots.push_back((i * 11) % (kBlocks * kBlock));
+    const KvLayerView view = {arena.data() + layer, stride, kBlock, kHeads, kDim, dtype};
+    kv_write(pool_, GetParam(), {{k.data(), kRows, kHeads * kDim}, {v.data(), kRows, kHeads * kDim}, view, slots});
+    std::size_t touched = 0;
+    for (int row = 0; row < kRows; ++row) {
+      for (int i = 0; i < 2 * kHeads * kDim; ++i) {
+        const int side = i / (kHeads * kDim), head = i / kDim % kHeads, d = i % kDim;
+        const std::int64_t block = slots[static_cast<std::size_t>(row)] / kBlock,
+                           token = slots[static_cast<std::size_t>(row)] % kBlock;
+        const std::byte* at =
+            view.base + block * stride + (((side * kHeads + head) * kBlock + token) * kDim + d) * bytes;
+        const float x = (side == 0 ? k : v)[static_cast<std::size_t>(row * kHeads * kDim + head * kDim + d)];
+        float full;
+        std::uint16_t half;
+        std::memcpy(&half, at, 2);
+        if (dtype == DType::kF32) {
+          std::memcpy(&full, at, 4);
+          ASSERT_EQ(full, x);
+        } else {
+          ASSERT_EQ(half, dtype == DType::kF16 ? tensor::f16_from_f32(x) : tensor::bf16_from_f32(x));
+        }
+        touched += static_cast<std::size_t>(bytes);
+      }
+    }
+    std::size_t untouched = 0;
+    for (const std::byte b : arena) untouched += b == std::byte{0xee};
+    EXPECT_GE(untouched, arena.size() - touched);  // a stored byte may happen to be 0xee
+    for (std::int64_t b = 0; b < kBlocks; ++b) {
+      for (std::int64_t i = 0; i < layer; ++i)
+        ASSERT_EQ(arena[static_cast<std::size_t>(b * stride + i)], std::byte{0xee}) << "another layer";
+    }
+  }
+}
+
+TEST_P(RowsTest, StoresRoundLikeTheConversionsAndSaturate) {
+  const OpKernels& kernels = op_kernels(GetParam());
+  std::vector<float> x = {0.0f,
+                          -0.0f,
+                          1.0f,
+                          65504.0f,
+                          65519.9f,
+                          65520.0f,
+                          1e9f,
+                          -1e9f,
+                          std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(),
+                          1e-8f,
+                          5.9604645e-8f,
+                          2.9802322e-8f,
+                          3e-8f,
+                          6.1e-5f,
+                          1e-40f};
+  for (std::uint64_t i = 0; x.size() < 4096; ++i) {
+    const auto bits = static_cast<std::uint32_t>(philox(7, i)[0]);
+    float value;
+    std::memcpy(&value, &bits, 4);
+    if (!std::isnan(value)) x.push_back(value);
+  }
+  std::vector<std::uint16_t> stored(x.size());
+  kernels.store_kv(KvKind::kF16, x.data(), static_cast<int>(x.size()), reinterpret_cast<std::byte*>(stored.data()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(stored[i], tensor::f16_from_f32(std::min(65504.0f, std::max(-65504.0f, x[i])))) << x[i];
+  }
+  kernels.store_kv(KvKind::kBF16, x.data(), static_cast<int>(x.size()), reinterpret_cast<std::byte*>(stored.data()));
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(stored[i], tensor::bf16_from_f32(x[i])) << x[i];
+  std::vector<float> nan(16, std::numeric_limits<float>::quiet_NaN());
+  kernels.store_kv(KvKind::kF16, nan.data(), 16, reinterpret_cast<std::byte*>(stored.data()));
+  EXPECT_TRUE(std::isnan(tensor::f32_from_f16(stored[3])));
+  kernels.store_kv(KvKind::kBF16, nan.data(), 16, reinterpret_cast<std::byte*>(stored.data()));
+  EXPECT_TRUE(std::isnan(tensor::f32_from_bf16(stored[3])));
+}
+
+TEST_P(RowsTest, Exp2IsAccurateAndTheSameInEveryLane) {
+  const OpKernels& kernels = op_kernels(GetParam());
+  std::vector<float> x;
+  for (int i = 0; i <= 100000; ++i) x.push_back(-99.9f * static_cast<float>(i) / 100000.0f);
+  std::vector<float> y(x.size());
+  kernels.exp2(x.data(), static_cast<std::int64_t>(x.size()), y.data());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double want = std::exp2(double{x[i]});
+    ASSERT_NEAR(y[i], want, 1.5e-7 * want) << x[i];
+    float alone;
+    if (i % 37 == 0) {
+      kernels.exp2(&x[i], 1, &alone);
+      ASSERT_EQ(alone, y[i]);
+    }
+  }
+  const std::vector<float> special = {0.0f, -100.5f, -std::numeric_limits<float>::infinity(),
+                                      std::numeric_limits<float>::quiet_NaN()};
+  kernels.exp2(special.data(), 4, y.data());
+  EXPECT_EQ(y[0], 1.0f);
+  EXPECT_EQ(y[1], 0.0f);
+  EXPECT_EQ(y[2], 0.0f);
+  EXPECT_TRUE(std::isnan(y[3]));
+}
+
+TEST_P(RowsTest, SoftcapIsAccurateForAnyWidth) {
+  for (const std::int64_t cols : {1, 7, 64, 5001, 20000}) {
+    auto x = random_values(static_cast<std::size_t>(3 * cols), 6, 200.0);
+    x[0] = 1e-6f;
+    auto y = x;
+    softcap(pool_, GetParam(), {y.data(), 3, cols}, 30.0f);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double want = 30.0 * std::tanh(double{x[i]} / 30.0);
+      ASSERT_NEAR(y[i], want, 3e-7 * std::abs(want) + 1e-12) << x[i];
+      float alone = x[i];
+      if (i % 97 == 0) {
+        softcap(pool_, GetParam(), {&alone, 1, 1}, 30.0f);
+        ASSERT_EQ(alone, y[i]);
+      }
+    }
+  }
+  std::vector<float> extremes = {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                                 std::numeric_limits<float>::quiet_NaN(), -0.0f};
+  softcap(pool_, GetParam(), {extremes.data(), 1, 4}, 30.0f);
+  EXPECT_EQ(extremes[0], 30.0f);
+  EXPECT_EQ(extremes[1], -30.0f);
+  EXPECT_TRUE(std::isnan(extremes[2]));
+  EXPECT_EQ(extremes[3], 0.0f);
+}
+
+TEST(GatherRows, CopiesTheNamedRowsInOrder) {
+  ThreadPool pool(2);
+  constexpr std::int64_t kCols = 1000;
+  const auto x = random_values(20 * 1010, 1);
+  const std::vector<std::int32_t> rows = {3, 0, 19, 3, 7, 8, 9, 10, 11, 12};
+  std::vector<float> out(rows.size() * kCols);
+  gather_rows(pool, {x.data(), 20, kCols, 1010}, rows, {out.data(), static_cast<std::int64_t>(rows.size()), kCols});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(std::memcmp(out.data() + i * kCols, x.data() + rows[i] * 1010, kCols * sizeof(float)), 0);
+  }
+  gather_rows(pool, {x.data(), 20, kCols, 1010}, {}, {out.data(), 0, kCols});
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, RowsTest, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+}  // namespace
+}  // namespace weir::backend::cpu
