@@ -41,11 +41,10 @@ void summarise_types(const WeightSource& weights, ModelSpec& spec) {
   }
 }
 
-Result<ModelFiles> open_gguf(const std::string& path) {
+Result<ModelFiles> check_gguf(std::shared_ptr<GgufFile> gguf, const std::string& path) {
   ModelFiles model;
   model.path = path;
-  WEIR_TRY(model.gguf, GgufFile::open(path));
-  const auto& gguf = model.gguf;
+  model.gguf = gguf;
   model.format = fmt::format("GGUF v{}", gguf->version());
   model.file_bytes = gguf->file_bytes();
   WEIR_TRY(auto parsed, spec_from_gguf(*gguf, path));
@@ -138,11 +137,21 @@ Result<ModelFiles> open_folder(const std::string& folder) {
 
 }  // namespace
 
+Result<ModelFiles> model_from_gguf(std::shared_ptr<GgufFile> gguf, const std::string& path) {
+  WEIR_TRY(auto model, check_gguf(std::move(gguf), path));
+  summarise_types(*model.weights, model.spec);
+  return model;
+}
+
 Result<ModelFiles> open_model(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) return fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
-  WEIR_TRY(auto model, std::filesystem::is_directory(status) ? open_folder(path) : open_gguf(path));
+  if (!std::filesystem::is_directory(status)) {
+    WEIR_TRY(auto gguf, GgufFile::open(path));
+    return model_from_gguf(std::move(gguf), path);
+  }
+  WEIR_TRY(auto model, open_folder(path));
   summarise_types(*model.weights, model.spec);
   return model;
 }

@@ -42,4 +42,7 @@ struct ModelFiles {
 // supported thing).
 Result<ModelFiles> open_model(const std::string& path);
 
+// The same for a GGUF file that is open already; `path` is for messages.
+Result<ModelFiles> model_from_gguf(std::shared_ptr<GgufFile> gguf, const std::string& path);
+
 }  // namespace weir::load
