@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mailbox.h"

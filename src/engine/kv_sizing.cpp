@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kv/kv_manager.h"
 
 namespace weir::engine {
 namespace {
@@ -14,22 +13,13 @@ constexpr std::int64_t kDefaultPoolBytes = std::int64_t{4} << 30;
 // A block id must fit an int32 and a slot an int64; 2^30 blocks are far beyond any memory.
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 
-// blocks_needed is the pool's own formula; asking a pool of one block for it costs nothing.
-std::int64_t blocks_for(const kv::KvLayout& layout, std::int64_t tokens, std::int64_t step_tokens) {
-  const kv::KvManager probe(
-      {.layout = layout, .num_blocks = 1, .prefix_index = kv::PrefixIndexKind::kNone, .model_id = ""});
-  return probe.blocks_needed(tokens, step_tokens);
-}
-
 // The most tokens one sequence can have in `blocks`; 0 if not even one.
 std::int64_t longest_sequence(const kv::KvLayout& layout, std::int64_t blocks, std::int64_t step_tokens,
                               std::int64_t limit) {
-  const kv::KvManager probe(
-      {.layout = layout, .num_blocks = 1, .prefix_index = kv::PrefixIndexKind::kNone, .model_id = ""});
   std::int64_t low = 0, high = limit;
   while (low < high) {
     const std::int64_t middle = low + (high - low + 1) / 2;
-    if (probe.blocks_needed(middle, step_tokens) <= blocks) {
+    if (layout.blocks_needed(middle, step_tokens) <= blocks) {
       low = middle;
     } else {
       high = middle - 1;
@@ -63,7 +53,7 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
   KvSizing sizing;
   sizing.max_model_len = config.max_model_len > 0 ? config.max_model_len : spec.context_length;
   const std::int64_t step = config.max_num_batched_tokens;
-  const std::int64_t one_sequence = blocks_for(layout, sizing.max_model_len, step);
+  const std::int64_t one_sequence = layout.blocks_needed(sizing.max_model_len, step);
 
   std::int64_t blocks = 0;
   if (config.num_kv_blocks) {
@@ -86,7 +76,7 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
         "kv-cache-memory", ErrorCode::kInvalidArgument,
         "the KV pool has {} blocks of {} bytes ({} tokens each); a sequence of 2 tokens needs {}. Give more memory "
         "(--kv-cache-memory, --num-kv-blocks) or use a smaller --block-size",
-        blocks, layout.block_bytes(), layout.block_tokens, blocks_for(layout, 2, step));
+        blocks, layout.block_bytes(), layout.block_tokens, layout.blocks_needed(2, step));
   }
   sizing.num_blocks = static_cast<std::uint32_t>(blocks);
   return sizing;

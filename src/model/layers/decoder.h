@@ -16,12 +16,13 @@ namespace weir::model {
 
 class Decoder : public Model {
  public:
+  Decoder(const ModelSpec& spec, Backend& backend, const ModelLimits& limits);
+
   void forward(const ForwardBatch& batch, const KvView& kv) final;
   void logits(std::int64_t begin, Matrix<float> out) final;
   std::int64_t weight_bytes() const final { return weight_bytes_; }
 
  protected:
-  Decoder(const ModelSpec& spec, Backend& backend, const ModelLimits& limits);
   Status load_ends(Loader& loader);  // embedding, final norm, head; call last: it also counts the bytes
   virtual void run_layers(const Step& step) const = 0;
 

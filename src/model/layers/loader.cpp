@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/check.h"
 #include "tensor/half.h"
 
 namespace weir::model {
