@@ -1,11 +1,14 @@
-// ChatTemplate: messages -> prompt text, by the model's own Jinja template, rendered as Hugging Face transformers renders it.
+// ChatTemplate: messages -> prompt text, by the model's own Jinja template, rendered as Hugging Face transformers
+// renders it.
 //
-// The engine is a sandbox: a template reads only the data it is given, and steps, output, recursion and range() are limited, so a
-// hostile template costs milliseconds and gives an error. Immutable after parse; render() may run on any number of threads.
+// The engine is a sandbox: a template reads only the data it is given, and steps, output, recursion and range() are
+// limited, so a hostile template costs milliseconds and gives an error. Immutable after parse; render() may run on any
+// number of threads.
 #pragma once
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,17 +23,18 @@ using Json = nlohmann::ordered_json;
 
 struct Rendered {
   std::string text;
-  // The parts of `text` that came out of the caller's data (messages, tools, kwargs) and not out of the template: sorted, disjoint.
-  // They go to EncodeOptions::literal, so that a control token typed by a user stays text.
+  // The parts of `text` that came out of the caller's data (messages, tools, kwargs) and not out of the template:
+  // sorted, disjoint. They go to EncodeOptions::literal, so that a control token typed by a user stays text.
   std::vector<ByteRange> user;
 };
 
 struct RenderInput {
   Json messages = Json::array();
-  Json tools = nullptr;       // null: not defined as a list
+  Json tools = nullptr;          // null: not defined as a list
   Json kwargs = Json::object();  // further variables: add_generation_prompt, enable_thinking, documents ...
-  std::string bos_token, eos_token;  // trusted: spans of them are not `user`
-  std::string now;            // "YYYY-MM-DDTHH:MM:SS" local time for strftime_now; empty = the clock
+  // Trusted: spans of them are not `user`. Not given: undefined in the template.
+  std::optional<std::string> bos_token, eos_token;
+  std::string now;  // "YYYY-MM-DDTHH:MM:SS" local time for strftime_now; empty = the clock
 };
 
 class ChatTemplate {
