@@ -8,7 +8,7 @@ namespace {
 
 struct Family {
   std::string_view name;  // ModelSpec::family
-  Result<std::unique_ptr<Model>> (*load)(Loader&, const ModelLimits&);
+  Result<std::unique_ptr<Model>> (*load)(const ModelSpec&, load::WeightSource&, Backend&, const ModelLimits&);
 };
 
 constexpr std::array<Family, 4> kFamilies = {{
@@ -23,9 +23,7 @@ constexpr std::array<Family, 4> kFamilies = {{
 Result<std::unique_ptr<Model>> Model::load(const ModelSpec& spec, load::WeightSource& weights, Backend& backend,
                                            const ModelLimits& limits) {
   for (const Family& family : kFamilies) {
-    if (family.name != spec.family) continue;
-    Loader loader(spec, weights, backend);
-    return family.load(loader, limits);
+    if (family.name == spec.family) return family.load(spec, weights, backend, limits);
   }
   return fail_at("architecture", ErrorCode::kUnsupported, "no model family '{}'", spec.family);
 }

@@ -8,7 +8,9 @@
 
 namespace weir::model {
 
-Result<std::unique_ptr<Model>> load_llama(Loader& loader, const ModelLimits& limits);
-Result<std::unique_ptr<Model>> load_gemma3(Loader& loader, const ModelLimits& limits);
+Result<std::unique_ptr<Model>> load_llama(const ModelSpec& spec, load::WeightSource& weights, Backend& backend,
+                                          const ModelLimits& limits);
+Result<std::unique_ptr<Model>> load_gemma3(const ModelSpec& spec, load::WeightSource& weights, Backend& backend,
+                                           const ModelLimits& limits);
 
 }  // namespace weir::model

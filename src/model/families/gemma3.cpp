@@ -18,7 +18,8 @@ class Gemma3 final : public Decoder {
  public:
   using Decoder::Decoder;
 
-  Status load(Loader& loader) {
+  Status load(load::WeightSource& weights) {
+    Loader loader(spec_, weights, backend_);
     for (int i = 0; i < spec_.layers; ++i) {
       Layer layer;
       WEIR_TRY(layer.attention_norm, loader.norm(fmt::format("blk.{}.attn_norm.weight", i)));
@@ -49,9 +50,10 @@ class Gemma3 final : public Decoder {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> load_gemma3(Loader& loader, const ModelLimits& limits) {
-  auto model = std::make_unique<Gemma3>(loader.spec(), loader.backend(), limits);
-  WEIR_RETURN_IF_ERROR(model->load(loader));
+Result<std::unique_ptr<Model>> load_gemma3(const ModelSpec& spec, load::WeightSource& weights, Backend& backend,
+                                           const ModelLimits& limits) {
+  auto model = std::make_unique<Gemma3>(spec, backend, limits);
+  WEIR_RETURN_IF_ERROR(model->load(weights));
   return model;
 }
 

@@ -18,7 +18,8 @@ class Llama final : public Decoder {
  public:
   using Decoder::Decoder;
 
-  Status load(Loader& loader) {
+  Status load(load::WeightSource& weights) {
+    Loader loader(spec_, weights, backend_);
     for (int i = 0; i < spec_.layers; ++i) {
       Layer layer;
       WEIR_TRY(layer.attention_norm, loader.norm(fmt::format("blk.{}.attn_norm.weight", i)));
@@ -44,9 +45,10 @@ class Llama final : public Decoder {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> load_llama(Loader& loader, const ModelLimits& limits) {
-  auto model = std::make_unique<Llama>(loader.spec(), loader.backend(), limits);
-  WEIR_RETURN_IF_ERROR(model->load(loader));
+Result<std::unique_ptr<Model>> load_llama(const ModelSpec& spec, load::WeightSource& weights, Backend& backend,
+                                          const ModelLimits& limits) {
+  auto model = std::make_unique<Llama>(spec, backend, limits);
+  WEIR_RETURN_IF_ERROR(model->load(weights));
   return model;
 }
 

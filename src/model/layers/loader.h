@@ -29,6 +29,7 @@ class Vector {
 
 class Loader {
  public:
+  // The layers keep a pointer to `spec`: it is the model's own copy, not the caller's.
   Loader(const ModelSpec& spec, load::WeightSource& source, Backend& backend)
       : spec_(spec), source_(source), backend_(backend) {}
 
