@@ -1,0 +1,180 @@
+// `weir bench throughput` and `weir bench machine`.
+#include <fmt/core.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "api/clock.h"
+#include "apps/commands.h"
+#include "apps/model_loading.h"
+#include "backend/cpu/machine_peaks.h"
+#include "base/cpu_info.h"
+#include "base/log.h"
+#include "base/mailbox.h"
+#include "base/rng.h"
+
+namespace weir::apps {
+namespace {
+
+constexpr std::size_t kWaitingOutputs = 1 << 22;
+
+struct Throughput {
+  double prefill_tok_s = 0, decode_tok_s = 0;
+};
+
+class Bench {
+ public:
+  explicit Bench(const BenchOptions& options) : options_(options), outputs_(kWaitingOutputs) {}
+  ~Bench() { outputs_.close(); }
+
+  Status load() {
+    auto model = options_.model;
+    model.engine.enable_prefix_caching = false;
+    model.engine.max_num_seqs = std::max(model.engine.max_num_seqs, options_.batch);
+    // One token more than is counted: the last prompt step already gives the first.
+    if (model.engine.max_model_len == 0)
+      model.engine.max_model_len = options_.prompt_tokens + options_.output_tokens + 1;
+    WEIR_TRY(loaded_, load_model(model, "", [this](std::vector<engine::SequenceOutput> step) {
+               const double now_s = api::monotonic_s();
+               for (auto& output : step) (void)outputs_.put({std::move(output), now_s});
+             }));
+    return {};
+  }
+
+  const LoadedModel& loaded() const { return loaded_; }
+
+  // Every call gets other prompts.
+  Result<Throughput> measure(std::int64_t prompt_tokens, std::int64_t output_tokens, int batch) {
+    std::vector<engine::SequenceRequest> requests;
+    for (int i = 0; i < batch; ++i) requests.push_back(random_request(prompt_tokens, output_tokens));
+    const double start_s = api::monotonic_s();
+    WEIR_TRY(const auto ids, loaded_.engine->submit_all(std::move(requests)));
+    return collect(start_s, ids, prompt_tokens);
+  }
+
+ private:
+  struct Timed {
+    engine::SequenceOutput output;
+    double now_s = 0;
+  };
+
+  engine::SequenceRequest random_request(std::int64_t prompt_tokens, std::int64_t output_tokens) {
+    const auto& tokenizer = *loaded_.served->tokenizer;
+    const auto vocab = static_cast<std::uint32_t>(std::min(loaded_.served->vocab_size, tokenizer.vocab_size()));
+    engine::SequenceRequest request;
+    while (static_cast<std::int64_t>(request.prompt.size()) < prompt_tokens) {
+      const auto id = static_cast<TokenId>(philox(options_.seed, drawn_++)[0] % vocab);
+      if (!tokenizer.is_control(id)) request.prompt.push_back(id);
+    }
+    request.sampling.temperature = 0;
+    request.sampling.max_tokens = output_tokens + 1;
+    request.sampling.ignore_eos = true;
+    return request;
+  }
+
+  // The prompts are done when every sequence has its first token. What comes after that is decoding; with prompts that
+  // take several steps the first sequences have begun to decode before, and those tokens count for neither.
+  Result<Throughput> collect(double start_s, const std::vector<SeqId>& ids, std::int64_t prompt_tokens) {
+    std::size_t started = 0, finished = 0;
+    std::int64_t decoded = 0;
+    double prefill_end_s = start_s, end_s = start_s;
+    std::vector<bool> seen(ids.size());
+    std::vector<Timed> step;
+    while (finished < ids.size()) {
+      outputs_.take_all(step, true);
+      for (const auto& [output, now_s] : step) {
+        const auto at = static_cast<std::size_t>(std::find(ids.begin(), ids.end(), output.id) - ids.begin());
+        if (output.finish == engine::FinishReason::kError) return fail(ErrorCode::kInternal, "the engine failed");
+        end_s = now_s;
+        if (!seen[at]) {
+          seen[at] = true;
+          if (++started == ids.size()) prefill_end_s = now_s;
+        } else if (started == ids.size() && now_s > prefill_end_s) {
+          decoded += static_cast<std::int64_t>(output.tokens.size());
+        }
+        if (output.finish) ++finished;
+      }
+    }
+    Throughput out;
+    out.prefill_tok_s =
+        static_cast<double>(prompt_tokens) * static_cast<double>(ids.size()) / std::max(prefill_end_s - start_s, 1e-9);
+    if (end_s > prefill_end_s) out.decode_tok_s = static_cast<double>(decoded) / (end_s - prefill_end_s);
+    return out;
+  }
+
+  BenchOptions options_;
+  Mailbox<Timed> outputs_;
+  LoadedModel loaded_;
+  std::uint64_t drawn_ = 0;
+};
+
+std::int64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+Status run_throughput(const BenchOptions& options) {
+  Bench bench(options);
+  WEIR_RETURN_IF_ERROR(bench.load());
+  // Touches the weights and wakes the threads, so that the measured run finds them as a running server would.
+  WEIR_TRY(auto best, bench.measure(std::min<std::int64_t>(options.prompt_tokens, 16),
+                                    std::min<std::int64_t>(options.output_tokens, 2), 1));
+  best = {};
+  for (int i = 0; i < options.repetitions; ++i) {
+    WEIR_TRY(const auto once, bench.measure(options.prompt_tokens, options.output_tokens, options.batch));
+    best.prefill_tok_s = std::max(best.prefill_tok_s, once.prefill_tok_s);
+    best.decode_tok_s = std::max(best.decode_tok_s, once.decode_tok_s);
+  }
+  const auto& info = bench.loaded().engine->info();
+  if (options.json) {
+    fmt::print(
+        "{{\"prefill_tok_s\": {:.2f}, \"decode_tok_s\": {:.2f}, \"peak_rss_bytes\": {}, \"load_s\": {:.3f}, "
+        "\"prompt_tokens\": {}, "
+        "\"output_tokens\": {}, \"batch\": {}}}\n",
+        best.prefill_tok_s, best.decode_tok_s, peak_rss_bytes(), info.load_s, options.prompt_tokens,
+        options.output_tokens, options.batch);
+  } else {
+    fmt::print("{}\n{}\n", bench.loaded().served->name, info.backend);
+    fmt::print("prefill   {:>10.1f} tokens/s   ({} x {} tokens)\n", best.prefill_tok_s, options.batch,
+               options.prompt_tokens);
+    fmt::print("decode    {:>10.1f} tokens/s   ({} x {} tokens)\n", best.decode_tok_s, options.batch,
+               options.output_tokens);
+    fmt::print("peak RSS  {:>10}\nload      {:>10.2f} s\n", human_bytes(static_cast<double>(peak_rss_bytes())),
+               info.load_s);
+  }
+  return {};
+}
+
+}  // namespace
+
+int bench_throughput(const BenchOptions& options) {
+  if (const auto status = init_log("warning"); !status) return fail_with(status.error());
+  const auto status = run_throughput(options);
+  const int exit_status = status ? 0 : fail_with(status.error());
+  shutdown_log();
+  return exit_status;
+}
+
+int bench_machine(int threads, bool json) {
+  const auto peaks = backend::cpu::measure_machine(threads);
+  if (!peaks) return fail_with(peaks.error());
+  if (json) {
+    fmt::print(
+        "{{\"isa\": \"{}\", \"threads\": {}, \"read_gb_s\": {:.2f}, \"int8_gops\": {:.1f}, \"bf16_gops\": {:.1f}, "
+        "\"f32_gops\": {:.1f}, "
+        "\"vector_int8_gops\": {:.1f}, \"vector_bf16_gops\": {:.1f}}}\n",
+        backend::cpu::name(peaks->isa), peaks->threads, peaks->read_gb_s, peaks->int8_gops, peaks->bf16_gops,
+        peaks->f32_gops, peaks->vector_int8_gops, peaks->vector_bf16_gops);
+  } else {
+    fmt::print("{}, {}, {} threads\n", cpu_model_name(), backend::cpu::name(peaks->isa), peaks->threads);
+    fmt::print(
+        "memory read  {:>10.1f} GB/s\nint8         {:>10.1f} Gop/s\nbf16         {:>10.1f} Gop/s\nf32          "
+        "{:>10.1f} Gop/s\n",
+        peaks->read_gb_s, peaks->int8_gops, peaks->bf16_gops, peaks->f32_gops);
+  }
+  return 0;
+}
+
+}  // namespace weir::apps

@@ -1,0 +1,199 @@
+// The command line of weir.
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <exception>
+
+#include "apps/commands.h"
+#include "apps/template_command.h"
+#include "apps/tokenize_command.h"
+
+namespace {
+
+using namespace weir::apps;
+
+constexpr const char* kVersion = "weir " WEIR_VERSION;
+
+void add_model_options(CLI::App& app, ModelOptions& options) {
+  auto& engine = options.engine;
+  app.add_option("MODEL", options.model, "a .gguf file or a Hugging Face folder")->required();
+  app.add_option("--threads", engine.threads, "compute threads; 0 = all cores this process may use")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--max-model-len", engine.max_model_len,
+                 "most tokens of a prompt and its reply; 0 = the model's own context, as far as the KV cache holds it")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  app.add_option("--max-num-seqs", engine.max_num_seqs, "most sequences that run at once")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  app.add_option("--max-num-batched-tokens", engine.max_num_batched_tokens, "most tokens computed in one step")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--block-size", engine.block_size, "tokens in a block of the KV cache")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  auto* blocks = app.add_option("--num-kv-blocks", engine.num_kv_blocks, "blocks in the KV cache")
+                     ->check(CLI::Range(1u, 1u << 30));
+  app.add_option("--kv-cache-memory", engine.kv_cache_memory_bytes, "bytes of the KV cache (4G, 512MiB ...)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50))
+      ->excludes(blocks);
+  app.add_flag("!--no-prefix-caching", engine.enable_prefix_caching, "compute every prompt from its first token");
+  app.add_option("--prefix-index", engine.prefix_index, "how cached prefixes are found")
+      ->check(CLI::IsMember({"hash", "radix"}))
+      ->capture_default_str();
+  app.add_option("--scheduling-policy", engine.scheduling_policy, "who goes first")
+      ->check(CLI::IsMember({"fcfs", "priority"}))
+      ->capture_default_str();
+  app.add_option("--kv-cache-dtype", engine.kv_cache_dtype, "auto: f32 for F32 weights, bf16 for BF16, else f16")
+      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "int8", "fp8"}))
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--compute", [&engine](const std::string& mode) { engine.exact_compute = mode == "exact"; },
+         "auto: 8-bit activations for quantised weights; exact: 32-bit everywhere")
+      ->check(CLI::IsMember({"auto", "exact"}))
+      ->default_str("auto");
+  app.add_option("--isa", engine.isa, "kernels to use instead of the best this CPU has: scalar, avx2, ... (for tests)");
+  app.add_option("--chat-template", options.chat_template, "a Jinja file to use instead of the model's own template");
+  app.add_option("--speculative-config", options.speculative_config, "speculative decoding, as JSON");
+}
+
+void add_sampling_options(CLI::App& app, SamplingOptions& options) {
+  app.add_option("--temperature", options.temperature, "0 = always the most likely token");
+  app.add_option("--top-p", options.top_p,
+                 "choose among the likeliest tokens that have this much probability together");
+  app.add_option("--top-k", options.top_k, "choose among this many tokens; 0 = all");
+  app.add_option("--min-p", options.min_p, "drop tokens less likely than this part of the likeliest");
+  app.add_option("--repetition-penalty", options.repetition_penalty, "above 1: repeat less");
+  app.add_option("--max-tokens,-n", options.max_tokens,
+                 "most tokens of a reply; otherwise as many as the context holds");
+  app.add_option("--seed", options.seed, "the same seed gives the same reply");
+}
+
+void add_serve(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("serve", "answer the OpenAI API over HTTP");
+  auto options = std::make_shared<ServeOptions>();
+  add_model_options(*command, options->model);
+  command->add_option("--host", options->host, "address to listen on")->capture_default_str();
+  command->add_option("--port", options->port, "port to listen on; 0 = any free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  command->add_option("--served-model-name", options->served_model_name,
+                      "what requests call the model; otherwise the name of its file");
+  command->add_option("--api-key", options->api_key, "every request must bring this key")->envname("WEIR_API_KEY");
+  command->add_option("--seed", options->seed, "makes the seeds drawn for requests without one repeatable");
+  command->add_option("--log-level", options->log_level, "how much is logged")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+  command
+      ->add_option("--shutdown-timeout", options->shutdown_timeout_s,
+                   "seconds that running requests may take after SIGTERM")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command->add_option("--max-request-bytes", options->max_request_bytes, "largest request body")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{1024}, std::uint64_t{1} << 32));
+  command->add_option("--max-connections", options->max_connections, "most clients connected at once")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->callback([options, &status] { status = serve(*options); });
+}
+
+void add_terminal(CLI::App& app, int& status) {
+  auto* run_command = app.add_subcommand("run", "answer one prompt");
+  auto run_options = std::make_shared<RunOptions>();
+  add_model_options(*run_command, run_options->model);
+  add_sampling_options(*run_command, run_options->sampling);
+  run_command->add_option("-p,--prompt", run_options->prompt, "what to ask")->required();
+  run_command->add_option("--system", run_options->system, "system prompt");
+  run_command->add_flag("--raw", run_options->raw, "continue the text as it is, without the chat template");
+  run_command->callback([run_options, &status] { status = run(*run_options); });
+
+  auto* chat_command = app.add_subcommand("chat", "talk with the model in the terminal");
+  auto chat_options = std::make_shared<RunOptions>();
+  add_model_options(*chat_command, chat_options->model);
+  add_sampling_options(*chat_command, chat_options->sampling);
+  chat_command->add_option("--system", chat_options->system, "system prompt");
+  chat_command->callback([chat_options, &status] { status = chat(*chat_options); });
+}
+
+void add_filters(CLI::App& app, int& status) {
+  auto path = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  for (const auto& [name, help, filter] :
+       {std::tuple{"tokenize", "texts to token ids, one JSON object per line", &tokenize_filter},
+        std::tuple{"detokenize", "token ids to texts, one JSON object per line", &detokenize_filter}}) {
+    auto* command = app.add_subcommand(name, help);
+    command->add_option("FILE", *path, "a .gguf file, a tokenizer.json or a folder")->required();
+    command->add_flag("--json", *json, "JSON lines (the only form)")->required();
+    command->callback([path, json, filter = filter, &status] { status = filter(*path); });
+  }
+  auto* templates = app.add_subcommand("template", "chat templates");
+  templates->require_subcommand(1);
+  auto* render = templates->add_subcommand("render", "render templates, one JSON request per line");
+  render->add_flag("--json", *json, "JSON lines (the only form)")->required();
+  render->callback([json, &status] { status = template_render_filter(); });
+
+  auto* inspect_command = app.add_subcommand("inspect", "what a model file holds");
+  inspect_command->add_option("MODEL", *path, "a .gguf file or a Hugging Face folder")->required();
+  inspect_command->add_flag("--json", *json, "as JSON");
+  inspect_command->callback([path, json, &status] { status = inspect(*path, *json); });
+}
+
+void add_bench(CLI::App& app, int& status) {
+  auto* bench = app.add_subcommand("bench", "measure speed");
+  bench->require_subcommand(1);
+  auto* throughput = bench->add_subcommand("throughput", "tokens per second of prefill and decoding, without a server");
+  auto options = std::make_shared<BenchOptions>();
+  add_model_options(*throughput, options->model);
+  throughput->add_option("--prompt-tokens", options->prompt_tokens, "tokens of each prompt")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  throughput->add_option("--output-tokens", options->output_tokens, "tokens decoded for each prompt")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  throughput->add_option("--batch", options->batch, "prompts at once")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  throughput->add_option("--repetitions", options->repetitions, "runs; the best of each figure counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  throughput->add_option("--seed", options->seed, "of the random prompts")->capture_default_str();
+  throughput->add_flag("--json", options->json, "as JSON");
+  throughput->callback([options, &status] { status = bench_throughput(*options); });
+
+  auto* machine = bench->add_subcommand("machine", "memory bandwidth and arithmetic peaks of this machine");
+  auto threads = std::make_shared<int>(0);
+  auto json = std::make_shared<bool>(false);
+  machine->add_option("--threads", *threads, "0 = all cores this process may use")->check(CLI::Range(0, 1024));
+  machine->add_flag("--json", *json, "as JSON");
+  machine->callback([threads, json, &status] { status = bench_machine(*threads, *json); });
+}
+
+int weir_main(int argc, char** argv) {
+  CLI::App app("weir serves large language models: a GGUF file or a Hugging Face folder behind the OpenAI API.");
+  app.name("weir");
+  app.set_version_flag("--version", kVersion);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  int status = 0;
+  add_serve(app, status);
+  add_terminal(app, status);
+  add_filters(app, status);
+  add_bench(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;  // 0: --help and --version
+  }
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return weir_main(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "weir: %s\n", e.what());
+    return 1;
+  }
+}

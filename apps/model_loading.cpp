@@ -1,0 +1,152 @@
+#include "apps/model_loading.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "api/tokenizer_assets.h"
+#include "text/detokenizer.h"
+
+namespace weir::apps {
+namespace {
+
+// "owner/name" or "owner/name:file", as the Hugging Face Hub names models.
+bool looks_like_hub_name(const std::string& model) {
+  const auto slash = model.find('/');
+  return slash != std::string::npos && slash > 0 && slash + 1 < model.size() &&
+         model.find('/', slash + 1) == std::string::npos && model.front() != '.' && model.front() != '~';
+}
+
+Status check_model_path(const std::string& model) {
+  std::error_code error;
+  if (std::filesystem::exists(model, error)) return {};
+  if (looks_like_hub_name(model)) {
+    return fail(ErrorCode::kNotFound,
+                "there is no file or folder '{}'. If it is a model of the Hugging Face Hub: weir does not download "
+                "models yet; fetch it and give "
+                "the path of its .gguf file or folder",
+                model);
+  }
+  return fail(ErrorCode::kNotFound, "there is no file or folder '{}'; MODEL is a .gguf file or a Hugging Face folder",
+              model);
+}
+
+std::string file_name(const std::string& model) {
+  std::filesystem::path path(model);
+  if (!path.has_filename()) path = path.parent_path();
+  if (path.filename() == "." || path.filename() == "..") {
+    std::error_code error;
+    path = std::filesystem::canonical(path, error);
+  }
+  std::string name = path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+  if (name.empty()) name = "model";
+  return text::sanitise_utf8(name);
+}
+
+Result<std::string> read_file(const std::string& path) {
+  // A template is some kilobytes; this keeps a wrong path from filling the memory.
+  constexpr std::uintmax_t kMaxBytes = 4 << 20;
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) return fail(ErrorCode::kNotFound, "cannot read '{}': {}", path, error.message());
+  if (size > kMaxBytes)
+    return fail(ErrorCode::kInvalidArgument, "'{}' has {} bytes; a chat template has at most {}", path, size,
+                kMaxBytes);
+  std::ifstream in(path, std::ios::binary);
+  std::string content{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in) return fail(ErrorCode::kNotFound, "cannot read '{}'", path);
+  return content;
+}
+
+Status load_templates(const ModelOptions& options, const load::ModelFiles& files, api::ServedModel& served) {
+  if (!options.chat_template.empty()) {
+    WEIR_TRY(auto source, read_file(options.chat_template));
+    auto parsed = text::ChatTemplate::parse(std::move(source));
+    if (!parsed)
+      return fail(ErrorCode::kInvalidArgument, "--chat-template {}: {}", options.chat_template, parsed.error().message);
+    served.chat_templates.emplace("", std::move(*parsed));
+    return {};
+  }
+  for (const auto& [name, source] : files.chat_templates) {
+    auto parsed = text::ChatTemplate::parse(source);
+    if (parsed) {
+      served.chat_templates.emplace(name, std::move(*parsed));
+    } else {
+      // The model can still complete text, so this is no reason to refuse it.
+      spdlog::warn("the model's chat template {} cannot be used: {}", name.empty() ? "" : "'" + name + "'",
+                   parsed.error().message);
+    }
+  }
+  return {};
+}
+
+std::vector<TokenId> end_tokens(const load::ModelFiles& files, const text::Tokenizer& tokenizer) {
+  std::vector<TokenId> ids = files.generation.eos_ids;
+  for (const TokenId id : tokenizer.end_of_generation_ids()) ids.push_back(id);
+  std::erase_if(ids, [&](TokenId id) { return id < 0 || id >= files.spec.vocab; });
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+Result<LoadedModel> load_checked(const ModelOptions& options, const std::string& served_name, engine::OutputSink sink) {
+  WEIR_TRY(auto files, load::open_model(options.model));
+  LoadedModel out;
+  out.served = std::make_unique<api::ServedModel>();
+  auto& served = *out.served;
+  WEIR_TRY(served.tokenizer, api::load_tokenizer(files));
+  WEIR_RETURN_IF_ERROR(load_templates(options, files, served));
+  WEIR_TRY(out.engine, engine::Engine::create(options.engine, files, std::move(sink)));
+
+  served.name = served_name.empty() ? file_name(options.model) : text::sanitise_utf8(served_name);
+  served.created_s =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  served.vocab_size = files.spec.vocab;
+  served.max_model_len = out.engine->info().max_model_len;
+  served.eos_ids = end_tokens(files, *served.tokenizer);
+  const auto& generation = files.generation;
+  served.defaults = {generation.temperature, generation.top_p, generation.repetition_penalty, generation.top_k};
+  out.name = files.spec.name;
+  out.format = files.format;
+  out.family = files.spec.family;
+  out.quantisation = files.spec.quantisation;
+  out.context_length = files.spec.context_length;
+  out.file_bytes = files.file_bytes;
+  return out;
+}
+
+}  // namespace
+
+Result<LoadedModel> load_model(const ModelOptions& options, const std::string& served_name, engine::OutputSink sink) {
+  if (!options.speculative_config.empty()) {
+    return fail(ErrorCode::kUnsupported,
+                "--speculative-config: speculative decoding is not supported yet; leave it out");
+  }
+  WEIR_RETURN_IF_ERROR(check_model_path(options.model));
+  auto loaded = load_checked(options, served_name, std::move(sink));
+  if (!loaded && loaded.error().message.find(options.model) == std::string::npos) {
+    loaded.error().message = fmt::format("{}: {}", options.model, loaded.error().message);
+  }
+  return loaded;
+}
+
+std::string human_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  while (bytes >= 1000 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", static_cast<std::int64_t>(bytes))
+                   : fmt::format("{:.{}f} {}", bytes,
+                                 bytes < 10    ? 2
+                                 : bytes < 100 ? 1
+                                               : 0,
+                                 kUnits[unit]);
+}
+
+}  // namespace weir::apps

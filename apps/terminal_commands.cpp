@@ -1,0 +1,166 @@
+// `weir run` (one prompt, one reply) and `weir chat` (a conversation) in a terminal.
+#include <fmt/core.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include "apps/commands.h"
+#include "apps/local_session.h"
+#include "base/log.h"
+
+namespace weir::apps {
+namespace {
+
+std::atomic<bool> g_stop{false};
+std::atomic<bool> g_replying{false};
+
+// While a reply is being written Ctrl-C ends the reply, otherwise the program.
+void on_interrupt(int) {
+  if (g_replying && !g_stop) {
+    g_stop = true;
+  } else {
+    _exit(130);
+  }
+}
+
+void watch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+}
+
+void print_now(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void print_stats(const ReplyStats& stats) {
+  const double decode_s = stats.total_s - stats.first_token_s;
+  const std::string rate =
+      stats.output_tokens > 1 && decode_s > 0
+          ? fmt::format(", {:.1f} tokens/s", static_cast<double>(stats.output_tokens - 1) / decode_s)
+          : "";
+  fmt::print(stderr, "[{} prompt tokens ({} cached), {} reply tokens, first after {:.0f} ms{}]\n", stats.prompt_tokens,
+             stats.cached_tokens, stats.output_tokens, stats.first_token_s * 1e3, rate);
+}
+
+Result<ReplyStats> reply_interruptibly(LocalSession& session, api::GenerationRequest request,
+                                       const api::ChatInput* chat) {
+  g_stop = false;
+  g_replying = true;
+  auto stats = session.reply(std::move(request), chat, print_now, g_stop);
+  g_replying = false;
+  print_now("\n");
+  return stats;
+}
+
+api::ChatInput new_chat(const std::string& system) {
+  api::ChatInput chat;
+  chat.kwargs["add_generation_prompt"] = true;
+  if (!system.empty()) chat.messages.push_back({{"role", "system"}, {"content", system}});
+  return chat;
+}
+
+void print_chat_help() {
+  fmt::print(stderr,
+             "Write a message and press Enter. Ctrl-C stops a reply.\n"
+             "/clear begins a new conversation, /system TEXT sets the system prompt and begins anew, /exit (or Ctrl-D) "
+             "ends.\n");
+}
+
+// One line of input. Returns false when the conversation is over.
+bool take_line(LocalSession& session, const RunOptions& options, const std::string& line, std::string& system,
+               api::ChatInput& chat) {
+  if (line.empty()) return true;
+  if (line == "/exit" || line == "/quit") return false;
+  if (line == "/help") {
+    print_chat_help();
+    return true;
+  }
+  if (line == "/clear" || line.starts_with("/system")) {
+    if (line != "/clear") system = line.size() > 8 ? line.substr(8) : "";
+    chat = new_chat(system);
+    return true;
+  }
+  chat.messages.push_back({{"role", "user"}, {"content", line}});
+  auto request = to_request(options.sampling, session.model());
+  if (request) {
+    request->chat = true;
+    request->add_special_tokens = false;
+  }
+  const auto stats =
+      request.and_then([&](api::GenerationRequest& r) { return reply_interruptibly(session, std::move(r), &chat); });
+  if (!stats) {
+    fail_with(stats.error());
+    chat.messages.erase(chat.messages.size() - 1);  // as if it had not been asked
+    return true;
+  }
+  chat.messages.push_back({{"role", "assistant"}, {"content", stats->text}});
+  print_stats(*stats);
+  return true;
+}
+
+}  // namespace
+
+int run(const RunOptions& options) {
+  if (const auto status = init_log("warning"); !status) return fail_with(status.error());
+  auto session = LocalSession::open(options.model);
+  if (!session) return fail_with(session.error());
+  auto request = to_request(options.sampling, (*session)->model());
+  if (!request) return fail_with(request.error());
+  watch_interrupts();
+  api::ChatInput chat = new_chat(options.system);
+  const bool as_chat = !options.raw && !(*session)->model().chat_templates.empty();
+  if (as_chat) {
+    request->chat = true;
+    request->add_special_tokens = false;
+    chat.messages.push_back({{"role", "user"}, {"content", options.prompt}});
+  } else {
+    request->prompts.push_back(options.prompt);
+  }
+  const auto stats = reply_interruptibly(**session, std::move(*request), as_chat ? &chat : nullptr);
+  if (!stats) return fail_with(stats.error());
+  print_stats(*stats);
+  session->reset();
+  shutdown_log();
+  return 0;
+}
+
+int chat(const RunOptions& options) {
+  if (const auto status = init_log("warning"); !status) return fail_with(status.error());
+  auto session = LocalSession::open(options.model);
+  if (!session) return fail_with(session.error());
+  const auto& model = (*session)->model();
+  if (model.chat_templates.empty()) {
+    return fail_with({ErrorCode::kInvalidArgument,
+                      "this model has no chat template; give one with --chat-template FILE, or use `weir run --raw`",
+                      {}});
+  }
+  if (const auto request = to_request(options.sampling, model); !request) return fail_with(request.error());
+  watch_interrupts();
+  std::string system = options.system;
+  api::ChatInput conversation = new_chat(system);
+  const bool terminal = isatty(STDIN_FILENO) != 0;
+  if (terminal) {
+    fmt::print(stderr, "{}, context of {} tokens\n", model.name, model.max_model_len);
+    print_chat_help();
+  }
+  std::string line;
+  while (true) {
+    if (terminal) print_now("> ");
+    if (!std::getline(std::cin, line)) break;
+    if (!take_line(**session, options, line, system, conversation)) break;
+  }
+  if (terminal && std::cin.eof()) print_now("\n");
+  session->reset();
+  shutdown_log();
+  return 0;
+}
+
+}  // namespace weir::apps

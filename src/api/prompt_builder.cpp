@@ -1,0 +1,154 @@
+#include "api/prompt_builder.h"
+
+#include <numeric>
+#include <optional>
+
+namespace weir::api {
+namespace {
+
+std::string special_text(const text::Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id ? std::string(tokenizer.token_text(*id)) : std::string();
+}
+
+Status check_ids(const ServedModel& model, const std::vector<TokenId>& ids) {
+  for (const TokenId id : ids) {
+    if (id < 0 || id >= model.vocab_size) {
+      return fail_at("prompt", ErrorCode::kInvalidArgument,
+                     "the prompt gives token {}, but the model has the ids 0 to {}", id, model.vocab_size - 1);
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> pieces_of(const text::Tokenizer& tokenizer, std::span<const TokenId> ids, bool skip_special) {
+  text::Detokenizer detokenizer(tokenizer, {}, skip_special);
+  std::vector<std::string> pieces;
+  pieces.reserve(ids.size());
+  for (const TokenId id : ids) pieces.push_back(detokenizer.push(id));
+  if (!pieces.empty()) pieces.back() += detokenizer.finish();
+  return pieces;
+}
+
+// What the tokens of a prompt string add to the echoed text. Control tokens the user wrote are shown, those the
+// tokenizer put around the text are not, so that the pieces join to the prompt.
+std::vector<std::string> echo_of_text(const ServedModel& model, const std::string& prompt,
+                                      std::span<const TokenId> ids) {
+  const auto joins = [&](const std::vector<std::string>& pieces) {
+    return std::accumulate(pieces.begin(), pieces.end(), std::string()) == prompt;
+  };
+  auto hidden = pieces_of(*model.tokenizer, ids, true);
+  if (joins(hidden)) return hidden;
+  auto shown = pieces_of(*model.tokenizer, ids, false);
+  if (joins(shown)) return shown;
+  if (ids.size() > 1) {
+    auto rest = pieces_of(*model.tokenizer, ids.subspan(1), false);
+    rest.insert(rest.begin(), std::string());
+    if (joins(rest)) return rest;
+  }
+  return hidden;
+}
+
+Result<EncodedPrompt> encode_prompt(const ServedModel& model, const GenerationRequest& request, const Prompt& prompt) {
+  const auto& tokenizer = *model.tokenizer;
+  const bool skip = request.skip_special_tokens;
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    WEIR_TRY(auto ids, encode_text(model, *text, request.add_special_tokens));
+    text::Detokenizer after(tokenizer, ids, skip);
+    auto echo = request.echo ? echo_of_text(model, *text, ids) : std::vector<std::string>();
+    return EncodedPrompt{std::move(ids), std::move(after), std::move(echo)};
+  }
+  auto ids = std::get<std::vector<TokenId>>(prompt);
+  if (!request.echo) {
+    text::Detokenizer after(tokenizer, ids, skip);
+    return EncodedPrompt{std::move(ids), std::move(after), {}};
+  }
+  // A prompt of ids may end inside a character, which the reply completes: prompt and reply are one text.
+  text::Detokenizer detokenizer(tokenizer, {}, skip);
+  std::vector<std::string> pieces;
+  for (const TokenId id : ids) pieces.push_back(detokenizer.push(id));
+  return EncodedPrompt{std::move(ids), std::move(detokenizer), std::move(pieces)};
+}
+
+Status check_length(const ServedModel& model, const EngineClient& engine, std::size_t prompt_tokens,
+                    std::optional<std::int64_t> max_tokens) {
+  const auto length = static_cast<std::int64_t>(prompt_tokens);
+  const std::int64_t room = model.max_model_len - length;
+  if (length == 0)
+    return fail_at("prompt", ErrorCode::kInvalidArgument, "the prompt is empty: it has no token to start from");
+  if (room < 0 || (!max_tokens && room == 0)) {
+    return fail_at("prompt", ErrorCode::kContextLengthExceeded,
+                   "the prompt has {} tokens, but the context of this model is {} tokens; shorten the prompt", length,
+                   model.max_model_len);
+  }
+  if (max_tokens && *max_tokens > room) {
+    return fail_at("max_tokens", ErrorCode::kContextLengthExceeded,
+                   "the prompt has {} tokens and {} more are asked for, but the context of this model is {} tokens; "
+                   "shorten the prompt or lower max_tokens",
+                   length, *max_tokens, model.max_model_len);
+  }
+  return engine.check_fits(length, max_tokens.value_or(room));
+}
+
+}  // namespace
+
+Result<text::Rendered> render_chat(const ServedModel& model, const ChatInput& chat) {
+  auto it = model.chat_templates.find(chat.tools.is_null() ? "" : "tool_use");
+  if (it == model.chat_templates.end()) it = model.chat_templates.find("");
+  if (it == model.chat_templates.end()) {
+    return fail_at(
+        "messages", ErrorCode::kInvalidArgument,
+        "this model has no chat template; use /v1/completions, or start the server with --chat-template FILE");
+  }
+  text::RenderInput input;
+  input.messages = chat.messages;
+  input.tools = chat.tools;
+  input.kwargs = chat.kwargs;
+  input.bos_token = special_text(*model.tokenizer, model.tokenizer->bos());
+  input.eos_token = special_text(*model.tokenizer, model.tokenizer->eos());
+  auto rendered = it->second.render(input);
+  if (!rendered) {
+    // Whatever the template objects to, it objects to these messages.
+    rendered.error().param = "messages";
+    rendered.error().message = "the chat template refused the messages: " + rendered.error().message;
+  }
+  return rendered;
+}
+
+Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatInput& chat, bool add_special_tokens) {
+  WEIR_TRY(const auto rendered, render_chat(model, chat));
+  auto ids = model.tokenizer->encode(rendered.text, {add_special_tokens, true, rendered.user});
+  WEIR_RETURN_IF_ERROR(check_ids(model, ids));
+  return ids;
+}
+
+// A prompt string is raw: whoever writes it writes the control tokens too.
+Result<std::vector<TokenId>> encode_text(const ServedModel& model, const std::string& text, bool add_special_tokens) {
+  auto ids = model.tokenizer->encode(text, {add_special_tokens, true, {}});
+  WEIR_RETURN_IF_ERROR(check_ids(model, ids));
+  return ids;
+}
+
+Result<std::vector<EncodedPrompt>> build_prompts(const ServedModel& model, const EngineClient& engine,
+                                                 GenerationRequest& request, const ChatInput* chat) {
+  std::vector<EncodedPrompt> prompts;
+  if (chat) {
+    WEIR_TRY(auto ids, encode_chat(model, *chat, request.add_special_tokens));
+    text::Detokenizer after(*model.tokenizer, ids, request.skip_special_tokens);
+    prompts.push_back({std::move(ids), std::move(after), {}});
+  }
+  for (const Prompt& prompt : request.prompts) {
+    WEIR_TRY(auto encoded, encode_prompt(model, request, prompt));
+    prompts.push_back(std::move(encoded));
+  }
+  for (const auto& prompt : prompts)
+    WEIR_RETURN_IF_ERROR(check_length(model, engine, prompt.ids.size(), request.max_tokens));
+  if (!request.max_tokens)
+    request.max_tokens = model.max_model_len - static_cast<std::int64_t>(prompts.front().ids.size());
+  if (request.sampling.min_tokens > *request.max_tokens) {
+    return fail_at("min_tokens", ErrorCode::kInvalidArgument, "min_tokens is {}, but max_tokens is {}",
+                   request.sampling.min_tokens, *request.max_tokens);
+  }
+  return prompts;
+}
+
+}  // namespace weir::api

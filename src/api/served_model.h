@@ -1,0 +1,28 @@
+// ServedModel: what the routes know about the model besides the engine that runs it. Immutable while serving.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/request_parser.h"
+#include "base/ids.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace weir::api {
+
+struct ServedModel {
+  std::string name;  // in requests and replies; valid UTF-8
+  std::int64_t created_s = 0;
+  TokenId vocab_size = 0;  // rows of the embedding; the tokenizer may know more or fewer ids
+  std::int64_t max_model_len = 0;
+  std::vector<TokenId> eos_ids;
+  SamplingDefaults defaults;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::map<std::string, text::ChatTemplate> chat_templates;  // "" = the default one, "tool_use" for requests with tools
+};
+
+}  // namespace weir::api
