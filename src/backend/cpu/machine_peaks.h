@@ -1,0 +1,25 @@
+// What this machine can do, measured: how fast memory can be read and how fast the arithmetic units run.
+#pragma once
+
+#include <string>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/result.h"
+
+namespace weir::backend::cpu {
+
+struct MachinePeaks {
+  Isa isa = Isa::kScalar;
+  int threads = 0;
+  double read_gb_s = 0;  // 10^9 bytes per second, from a buffer far larger than the caches
+  // 10^9 operations per second, a multiply-add counting as two; bf16 is 0 where no instruction multiplies it.
+  double int8_gops = 0, bf16_gops = 0, f32_gops = 0;
+  // The same for the vector units alone where the ISA has matrix tiles besides; equal to the above elsewhere.
+  double vector_int8_gops = 0, vector_bf16_gops = 0;
+};
+
+// Takes about two seconds and 1 GiB of memory. threads 0 = as many as the backend would use. Each figure is the best of
+// several tries: the machine's, not its neighbours'.
+Result<MachinePeaks> measure_machine(int threads);
+
+}  // namespace weir::backend::cpu
