@@ -161,7 +161,6 @@ MODELS = {
             num_hidden_layers=2,
             sliding_window=24,
             query_pre_attn_scalar=24,
-            attn_logit_softcapping=5.0,
             tie_word_embeddings=True,
             layer_types=["sliding_attention", "full_attention"],
             rope_parameters={
