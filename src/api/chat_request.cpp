@@ -4,8 +4,6 @@
 namespace weir::api {
 namespace {
 
-constexpr std::int64_t kMaxLogprobs = 20;
-
 template <class... Args>
 tl::unexpected<Error> bad_message(std::size_t i, std::string_view field, fmt::format_string<Args...> format,
                                   Args&&... args) {

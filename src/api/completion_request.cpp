@@ -6,7 +6,6 @@
 namespace weir::api {
 namespace {
 
-constexpr std::int64_t kMaxLogprobs = 20;  // vLLM's limit
 // Prompts times choices. More would fill the engine's queue with one request.
 constexpr std::size_t kMaxSequences = 1024;
 

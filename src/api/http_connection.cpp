@@ -1,10 +1,6 @@
 #include "api/http_connection.h"
 
 #include <boost/asio/post.hpp>
-#include <boost/beast/core/string.hpp>
-#include <boost/beast/http/error.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <optional>
 
 #include "api/clock.h"
@@ -15,7 +11,6 @@ namespace weir::api {
 namespace {
 
 namespace asio = boost::asio;
-namespace beast_http = boost::beast::http;
 using boost::system::error_code;
 
 constexpr std::size_t kReadBytes = 16 * 1024;
@@ -103,12 +98,6 @@ class ConnectionReply final : public Reply {
 
 }  // namespace
 
-struct Connection::Parser {
-  beast_http::request_parser<beast_http::string_body> beast;
-  bool header_seen = false;
-  std::size_t body_bytes = 0;  // counted in ConnectionContext::body_bytes
-};
-
 Connection::Connection(ConnectionContext& context, asio::ip::tcp::socket socket)
     : context_(context), socket_(std::move(socket)), read_chunk_(kReadBytes, '\0') {
   error_code error;
@@ -135,11 +124,10 @@ void Connection::next_request() {
   arm_read();
 }
 
-// Body bytes held by the parser; 0 gives them back.
+// Body bytes of the request being read; 0 gives them back.
 void Connection::account_body(std::size_t bytes) {
-  if (!parser_) return;
-  *context_.body_bytes += bytes - parser_->body_bytes;
-  parser_->body_bytes = bytes;
+  *context_.body_bytes += bytes - counted_body_bytes_;
+  counted_body_bytes_ = bytes;
 }
 
 void Connection::arm_read() {
@@ -179,99 +167,42 @@ void Connection::on_read(const error_code& error, std::size_t bytes) {
 }
 
 void Connection::parse() {
-  while (state_ == State::kReading && !in_.empty()) {
-    if (!parser_) {
-      parser_ = std::make_unique<Parser>();
-      parser_->beast.eager(true);
-      parser_->beast.header_limit(static_cast<std::uint32_t>(context_.limits.header_bytes));
-      parser_->beast.body_limit(context_.limits.body_bytes);
-      read_deadline_ = Clock::now() + context_.limits.header;
-    }
-    error_code error;
-    const std::size_t used = parser_->beast.put(asio::buffer(in_), error);
-    in_.erase(0, used);
-    if (parser_->beast.is_header_done()) {
-      if (!std::exchange(parser_->header_seen, true) && !accept_header()) return;
-      if (used > 0) read_deadline_ = Clock::now() + context_.limits.body_stall;
-      account_body(parser_->beast.get().body().size());
-      if (*context_.body_bytes > context_.limits.all_bodies_bytes) {
-        return refuse(503, {ErrorCode::kOverloaded,
-                            fmt::format("request bodies in flight exceed {} bytes; try again later",
-                                        context_.limits.all_bodies_bytes),
-                            {}});
-      }
-    }
-    if (error == beast_http::error::need_more) {
-      // Chunk extensions and trailers are the one thing the parser itself sets no limit to.
-      if (parser_->header_seen && in_.size() > context_.limits.header_bytes) {
-        return refuse(400, {ErrorCode::kInvalidArgument, "a chunk header is longer than a request header may be", {}});
-      }
-      return;
-    }
-    if (error == beast_http::error::body_limit) {
-      return refuse(413, {ErrorCode::kTooLarge,
-                          fmt::format("the request body is larger than {} bytes, the most this server takes",
-                                      context_.limits.body_bytes),
-                          {}});
-    }
-    if (error == beast_http::error::header_limit) {
-      return refuse(431, {ErrorCode::kTooLarge,
-                          fmt::format("the request header is larger than {} bytes, the most this server takes",
-                                      context_.limits.header_bytes),
-                          {}});
-    }
-    if (error)
-      return refuse(400,
-                    {ErrorCode::kInvalidArgument, fmt::format("not a valid HTTP request: {}", error.message()), {}});
-    if (parser_->beast.is_done()) return dispatch();
-    if (used == 0) return;
+  if (state_ != State::kReading || in_.empty()) return;
+  if (!parser_) {
+    parser_ = std::make_unique<HttpRequestParser>(context_.limits);
+    read_deadline_ = Clock::now() + context_.limits.header;
   }
-}
-
-// False: refused.
-bool Connection::accept_header() {
-  const auto& request = parser_->beast.get();
-  if (request.count(beast_http::field::transfer_encoding) != 0 && !parser_->beast.chunked()) {
-    refuse(501, {ErrorCode::kInvalidArgument, "the only transfer encoding this server takes is 'chunked'", {}});
-    return false;
+  const auto state = parser_->feed(in_);
+  if (state == HttpRequestParser::State::kRefused) {
+    const auto refusal = parser_->refusal();
+    return refuse(refusal.status, refusal.error);
   }
-  if (request.count(beast_http::field::host) > 1 ||
-      (request.version() >= 11 && request.count(beast_http::field::host) == 0)) {
-    refuse(400, {ErrorCode::kInvalidArgument, "an HTTP/1.1 request needs exactly one Host header", {}});
-    return false;
+  account_body(parser_->body_bytes());
+  if (*context_.body_bytes > context_.limits.all_bodies_bytes) {
+    return refuse(503, {ErrorCode::kOverloaded,
+                        fmt::format("request bodies in flight exceed {} bytes; try again later",
+                                    context_.limits.all_bodies_bytes),
+                        {}});
   }
-  if (!parser_->beast.is_done() && boost::beast::iequals(request[beast_http::field::expect], "100-continue")) {
+  if (state == HttpRequestParser::State::kComplete) return dispatch();
+  if (state == HttpRequestParser::State::kBody) read_deadline_ = Clock::now() + context_.limits.body_stall;
+  if (parser_->take_continue()) {
     unsent_.append("HTTP/1.1 100 Continue\r\n\r\n");
     start_write();
   }
-  return true;
 }
 
 void Connection::dispatch() {
-  auto message = parser_->beast.release();
-  const auto view = [&](beast_http::field field) { return std::string(message[field]); };
-  const bool keep_alive = message.keep_alive();
-  const std::size_t body_bytes = std::exchange(parser_->body_bytes, 0);
-
-  HttpRequest request;
-  request.method = std::string(message.method_string());
-  request.host = view(beast_http::field::host);
-  request.origin = view(beast_http::field::origin);
-  request.authorization = view(beast_http::field::authorization);
+  auto parsed = parser_->take();
+  parser_.reset();
+  auto& request = parsed.request;
   request.peer = peer_;
   request.arrived_s = monotonic_s();
-  request.body = std::move(message.body());
-  request.body_ticket =
-      std::shared_ptr<void>(nullptr, [total = context_.body_bytes, body_bytes](void*) { *total -= body_bytes; });
-  parser_.reset();
-
-  auto path = target_path(std::string_view(message.target().data(), message.target().size()));
-  if (!path) return refuse(400, {ErrorCode::kInvalidArgument, "the request target is not a path", {}});
-  request.path = std::move(*path);
-  const bool head_only = request.method == "HEAD";
-  if (head_only) request.method = "GET";
-
-  begin_exchange(keep_alive, head_only, message.version() >= 11);
+  // The bytes are the request's from here on.
+  request.body_ticket = std::shared_ptr<void>(
+      nullptr,
+      [total = context_.body_bytes, bytes = std::exchange(counted_body_bytes_, 0)](void*) { *total -= bytes; });
+  begin_exchange(parsed.keep_alive, parsed.head_only, parsed.http_1_1);
   context_.handler(std::move(request), std::make_shared<ConnectionReply>(shared_from_this(), exchange_));
 }
 

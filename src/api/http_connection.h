@@ -1,4 +1,4 @@
-// Connection: one TCP connection, its request parser (Boost.Beast's) and the answer being given. Everything runs on the
+// Connection: one TCP connection, its request parser and the answer being given. Everything runs on the
 // I/O thread, except what a Reply does on other threads, which goes through an Exchange.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "api/http_request_parser.h"
 #include "api/http_server.h"
 
 namespace weir::api {
@@ -62,12 +63,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   enum class State { kReading, kAnswering, kLingering, kClosed };
-  struct Parser;
 
   void arm_read();
   void on_read(const boost::system::error_code& error, std::size_t bytes);
   void parse();
-  bool accept_header();
   void dispatch();
   void refuse(int status, Error error);
   void begin_exchange(bool keep_alive, bool head_only, bool http_1_1);
@@ -87,7 +86,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string unsent_, sending_;
   std::size_t sent_ = 0;  // bytes of sending_ that the socket took
   std::size_t discarded_ = 0;
-  std::unique_ptr<Parser> parser_;
+  std::unique_ptr<HttpRequestParser> parser_;  // of the request being read; null between requests
+  std::size_t counted_body_bytes_ = 0;         // of it, in ConnectionContext::body_bytes
   std::shared_ptr<Exchange> exchange_;
   Clock::time_point read_deadline_ = Clock::time_point::max();
   Clock::time_point write_deadline_ = Clock::time_point::max();

@@ -193,7 +193,7 @@ Status parse_generation_fields(const Fields& fields, const ParseContext& context
   WEIR_RETURN_IF_ERROR(fields.boolean("add_special_tokens", out.add_special_tokens));
   WEIR_RETURN_IF_ERROR(fields.boolean("echo", out.echo));
   std::int64_t prompt_logprobs = -1;
-  WEIR_RETURN_IF_ERROR(fields.integer("prompt_logprobs", 0, 20, prompt_logprobs));
+  WEIR_RETURN_IF_ERROR(fields.integer("prompt_logprobs", 0, kMaxLogprobs, prompt_logprobs));
   out.prompt_logprobs = static_cast<int>(prompt_logprobs);
 
   std::int64_t priority = 0;

@@ -1,11 +1,14 @@
 // The request fields that several routes share. For the request parsers only.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "api/request_parser.h"
 
 namespace weir::api {
+
+constexpr std::int64_t kMaxLogprobs = 20;  // vLLM's limit
 
 // Sampling, stopping, streaming and what to return: everything of a request but the prompt and logprobs, whose form
 // depends on the route.
