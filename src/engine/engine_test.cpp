@@ -20,7 +20,9 @@ struct Case {
   std::vector<float> prompt_logprobs;                       // of prompt tokens 1 ..
 };
 
-std::string model_path(const std::string& name) { return std::string(WEIR_SOURCE_DIR "/tests/golden/models/") + name; }
+std::string model_path(const std::string& name) {
+  return std::string(WEIR_SOURCE_DIR "/tests/golden/models/") + name;
+}
 
 std::vector<Case> read_cases(const std::string& name) {
   std::ifstream file(model_path(name) + "/cases.json");
@@ -62,7 +64,8 @@ class Session {
   Session(const std::string& path, const EngineConfig& config) {
     auto files = load::open_model(path);
     if (!files) throw std::runtime_error(files.error().message);
-    auto engine = Engine::create(config, *files, [this](std::vector<SequenceOutput> outputs) { take(std::move(outputs)); });
+    auto engine =
+        Engine::create(config, *files, [this](std::vector<SequenceOutput> outputs) { take(std::move(outputs)); });
     if (!engine) throw std::runtime_error(engine.error().message);
     engine_ = std::move(*engine);
   }
@@ -76,7 +79,8 @@ class Session {
     std::unique_lock lock(mutex_);
     std::vector<Reply> out;
     for (const SeqId id : *ids) {
-      const bool came = changed_.wait_for(lock, std::chrono::minutes(5), [&] { return replies_[id].finish.has_value(); });
+      const bool came =
+          changed_.wait_for(lock, std::chrono::minutes(5), [&] { return replies_[id].finish.has_value(); });
       EXPECT_TRUE(came) << "sequence " << value(id) << " did not end";
       out.push_back(replies_[id]);
     }
@@ -153,9 +157,10 @@ TEST_P(Golden, SameBytesInEveryCircumstance) {
     int block_size, budget, threads;
     std::uint32_t blocks;  // 0 = ample
   };
-  for (const Circumstance& how : {Circumstance{"blocks of 1 token", 1, 64, 2, 0}, Circumstance{"a budget of 1", 16, 1, 1, 0},
-                                  Circumstance{"odd chunks, three threads", 5, 37, 3, 0},
-                                  Circumstance{"a pool too small for all", 16, 64, 2, 72}}) {
+  for (const Circumstance& how :
+       {Circumstance{"blocks of 1 token", 1, 64, 2, 0}, Circumstance{"a budget of 1", 16, 1, 1, 0},
+        Circumstance{"odd chunks, three threads", 5, 37, 3, 0},
+        Circumstance{"a pool too small for all", 16, 64, 2, 72}}) {
     EngineConfig config = small_config();
     config.block_size = how.block_size;
     config.max_num_batched_tokens = how.budget;
@@ -183,8 +188,9 @@ TEST_P(Golden, SameBytesInEveryCircumstance) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden,
-                         ::testing::Values("llama", "llama-bf16", "llama-bias-linear", "llama-sharded", "llama-yarn", "llama3-rope",
-                                           "mistral-swa", "qwen2", "qwen2-yarn", "qwen3", "gemma3", "gemma3-old-keys"),
+                         ::testing::Values("llama", "llama-bf16", "llama-bias-linear", "llama-sharded", "llama-yarn",
+                                           "llama3-rope", "mistral-swa", "qwen2", "qwen2-yarn", "qwen3", "gemma3",
+                                           "gemma3-old-keys"),
                          [](const auto& param) {
                            std::string name = param.param;
                            std::replace(name.begin(), name.end(), '-', '_');

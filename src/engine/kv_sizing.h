@@ -16,14 +16,14 @@ struct KvSizing {
   std::int64_t max_model_len = 0;
 };
 
-// The KV element type for --kv-cache-dtype; "auto" follows the weights: f32 for F32, bf16 for BF16, else f16.
+// The KV element type for --kv-cache-dtype; "auto" is f32 for F32 weights, else f16.
 Result<tensor::DType> choose_kv_dtype(const std::string& flag, tensor::DType weights);
 
 kv::KvLayout layout_for(const load::ModelSpec& spec, tensor::DType dtype, int block_tokens);
 
 // Explicit numbers are kept (a pool too small for max_model_len refuses the requests that do not fit it, one by one).
-// Without them the pool takes up to half of the available memory, and max_model_len is lowered to what the pool can
-// hold.
+// Without them the pool takes up to half of the available memory, at most what max_num_seqs full sequences can use, and
+// max_model_len is lowered to what the pool can hold.
 Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec, const kv::KvLayout& layout,
                          std::int64_t available_memory);
 
