@@ -48,7 +48,12 @@ void Dispatcher::give_up_all(Error error) {
   post([this, error = std::move(error)] {
     std::vector<std::shared_ptr<Generation>> all;
     for (const auto& [id, place] : by_sequence_) all.push_back(place.generation);
-    for (const auto& generation : all) drop(generation, error);
+    for (const auto& generation : all) {
+      if (generation->complete()) continue;
+      forget(*generation);
+      generation->give_up(error, monotonic_s());
+      --active_;
+    }
   });
 }
 
@@ -64,8 +69,11 @@ void Dispatcher::submit(GenerationJob job) {
   generation->submitted(std::move(*ids));
   generation->reply().on_gone([this, weak = std::weak_ptr(generation)] {
     post([this, weak] {
-      const auto gone = weak.lock();
-      if (gone) drop(gone, {ErrorCode::kOverloaded, "the client has left", {}});
+      const auto left = weak.lock();
+      if (!left || left->complete()) return;
+      forget(*left);
+      left->client_left(monotonic_s());
+      --active_;
     });
   });
 }
@@ -92,13 +100,6 @@ void Dispatcher::process(std::vector<engine::SequenceOutput>& outputs) {
     }
   }
   touched_.clear();
-}
-
-void Dispatcher::drop(const std::shared_ptr<Generation>& generation, const Error& error) {
-  if (generation->complete()) return;
-  forget(*generation);
-  generation->give_up(error, monotonic_s());
-  --active_;
 }
 
 // Cancels what still runs of a request.

@@ -41,7 +41,6 @@ class Dispatcher {
   void post(std::function<void()> task);
   void submit(GenerationJob job);
   void process(std::vector<engine::SequenceOutput>& outputs);
-  void drop(const std::shared_ptr<Generation>& generation, const Error& error);
   void forget(Generation& generation);
 
   const ServedModel* model_ = nullptr;

@@ -145,7 +145,9 @@ void Generation::flush(double now_s) {
 void Generation::give_up(const Error& error, double now_s) {
   if (complete_) return;
   if (!job_.request.stream || ids_.empty()) {
-    job_.reply->send(http_status(error), "application/json", error_body(error));
+    HttpHeaders headers;
+    if (error.code == ErrorCode::kOverloaded) headers.emplace_back("Retry-After", "1");
+    job_.reply->send(http_status(error), "application/json", error_body(error), std::move(headers));
   } else {
     append_error_event(events_, error);
     events_.append(kDoneEvent);
@@ -153,6 +155,11 @@ void Generation::give_up(const Error& error, double now_s) {
     job_.reply->end();
   }
   finish(error.code == ErrorCode::kInternal ? "error" : "abort", http_status(error), now_s);
+}
+
+void Generation::client_left(double now_s) {
+  constexpr int kClientClosedRequest = 499;  // nginx's number for it, in logs and metrics only
+  if (!complete_) finish("abort", kClientClosedRequest, now_s);
 }
 
 void Generation::finish(std::string_view reason, int status, double now_s) {

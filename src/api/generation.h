@@ -41,8 +41,10 @@ class Generation {
   bool take(std::size_t choice, engine::SequenceOutput&& output, double now_s);
   // Sends what is ready; when all choices have ended, the end.
   void flush(double now_s);
-  // Ends the request early: the client left, or the server stops. `error` is told to a client that may still listen.
+  // Ends the request early and tells the client why.
   void give_up(const Error& error, double now_s);
+  // Ends the request early because nobody listens any more.
+  void client_left(double now_s);
 
   bool complete() const { return complete_; }
   Reply& reply() { return *job_.reply; }
