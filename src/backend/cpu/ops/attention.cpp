@@ -68,21 +68,22 @@ struct Accumulator {
   float *max, *sum, *out;
 };
 
-// Some rows of one sequence that use the same KV head. Row r is query token r / group of the sequence, head r % group
-// of the group.
+// Some rows of one sequence, for one or several neighbouring KV heads; at most kUnitRows over all heads. Row r of a
+// head is query token r / group of the sequence, head r % group of the KV head's group.
 struct Unit {
   int sequence = 0;
-  int kv_head = 0;
-  int first_row = 0;
-  int rows = 0;
-  int begin = 0, end = 0;  // positions that some row sees
+  int first_head = 0, heads = 0;
+  int first_row = 0, rows = 0;  // of each head
+  int begin = 0, end = 0;       // positions that some row sees
   int first_run = 0, runs = 0;
   std::int64_t first_partial = 0;  // of its `runs` partial results, when runs are separate tasks
+
+  int all_rows() const { return heads * rows; }
 };
 
-// The stored vectors of a tile's tokens; [begin, end) of them are wanted.
-struct TileRows {
-  std::array<const std::byte*, kTileTokens> keys, values;
+// Where the keys of the unit's first head are for the tokens of a tile; [begin, end) of them are seen by some row.
+struct TileVectors {
+  std::array<const std::byte*, kTileTokens> keys;
   int begin = 0, end = 0;
 };
 
@@ -121,6 +122,7 @@ class Attention {
     padded_dim_ = (dim_ + kPadding - 1) / kPadding * kPadding;
     group_ = call.heads / call.kv.heads;
     vector_bytes_ = tensor::row_bytes(call.kv.dtype, dim_);
+    head_bytes_ = call.kv.block_tokens * vector_bytes_;
     // Scores are base-2 logarithms, so that weights are powers of two of them; with a cap the cap carries that factor.
     const bool capped = call.softcap > 0.0f;
     q_scale_ = capped ? call.scale / call.softcap : call.scale * std::numbers::log2e_v<float>;
@@ -178,22 +180,35 @@ class Attention {
     return call_.window > 0 ? std::max(0, row_end(sequence, row) - call_.window) : 0;
   }
 
+  // With few rows per head reading KV is what takes time, and the heads of a block lie side by side: a unit of several
+  // heads reads one long piece per block. But not at the price of idle threads.
+  int heads_per_unit(int rows) const {
+    int runs = 0;
+    for (const std::int32_t length : call_.seq_lens) runs += (length + kRunTokens - 1) / kRunTokens;
+    const int wanted =
+        (kUnitsPerThread * pool_.threads() + std::max(runs, 1) - 1) / std::max(runs, 1);  // head groups per run
+    return std::clamp(std::min(call_.kv.heads / wanted, kUnitRows / rows), 1, call_.kv.heads);
+  }
+
   void plan_units() {
     scratch_.units.clear();
     for (int sequence = 0; sequence < static_cast<int>(call_.seq_lens.size()); ++sequence) {
       const int queries = query_count(sequence);
       const int length = call_.seq_lens[static_cast<std::size_t>(sequence)];
       CHECK(queries >= 0 && queries <= length, "{} queries in a sequence of {}", queries, length);
-      CHECK((std::int64_t{length} - 1) / call_.kv.block_tokens < call_.block_tables.cols || queries == 0,
-            "{} tokens in {} blocks of {}", length, call_.block_tables.cols, call_.kv.block_tokens);
-      // The last rows see most: they come first, so that the threads finish together.
+      if (queries == 0) continue;
+      CHECK((length - 1) / call_.kv.block_tokens < call_.block_tables.cols, "{} tokens in {} blocks of {}", length,
+            call_.block_tables.cols, call_.kv.block_tokens);
       const int rows = queries * group_;
       const int tiles = (rows + kUnitRows - 1) / kUnitRows;
+      const int heads = heads_per_unit(std::min(rows, kUnitRows));
+      // The last rows see most: they come first, so that the threads finish together.
       for (int tile = tiles - 1; tile >= 0; --tile) {
-        for (int head = 0; head < call_.kv.heads; ++head) {
+        for (int head = 0; head < call_.kv.heads; head += heads) {
           Unit unit;
           unit.sequence = sequence;
-          unit.kv_head = head;
+          unit.first_head = head;
+          unit.heads = std::min(heads, call_.kv.heads - head);
           unit.first_row = tile * kUnitRows;
           unit.rows = std::min(kUnitRows, rows - unit.first_row);
           unit.begin = row_begin(sequence, unit.first_row);
@@ -237,7 +252,7 @@ class Attention {
     Accumulator total(worker.total.at_least(Accumulator::floats(padded_dim_)));
     if (task.run < 0) {
       Accumulator run(worker.run.at_least(Accumulator::floats(padded_dim_)));
-      total.reset(unit.rows, padded_dim_);
+      total.reset(unit.all_rows(), padded_dim_);
       for (int i = 0; i < unit.runs; ++i) {
         attend(unit, unit.first_run + i, q, worker, run);
         merge(unit, run, total);
@@ -247,23 +262,24 @@ class Attention {
     attend(unit, task.run, q, worker, partial(unit, task.run - unit.first_run));
     // Whoever does the last run sees all the others' and merges.
     if (scratch_.runs_left[static_cast<std::size_t>(task.unit)].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    total.reset(unit.rows, padded_dim_);
+    total.reset(unit.all_rows(), padded_dim_);
     for (int i = 0; i < unit.runs; ++i) merge(unit, partial(unit, i), total);
     finish(unit, total);
   }
 
-  const float* query(const Unit& unit, int row) const { return call_.q.row(token(unit, row)) + column(unit, row); }
-  std::int64_t token(const Unit& unit, int row) const {
-    return call_.query_starts[static_cast<std::size_t>(unit.sequence)] + (unit.first_row + row) / group_;
+  // Of row r of the unit, counted over all its heads.
+  std::int64_t token(const Unit& unit, int r) const {
+    return call_.query_starts[static_cast<std::size_t>(unit.sequence)] + (unit.first_row + r % unit.rows) / group_;
   }
-  std::int64_t column(const Unit& unit, int row) const {
-    return (std::int64_t{unit.kv_head} * group_ + (unit.first_row + row) % group_) * dim_;
+  std::int64_t column(const Unit& unit, int r) const {
+    const int kv_head = unit.first_head + r / unit.rows;
+    return (std::int64_t{kv_head} * group_ + (unit.first_row + r % unit.rows) % group_) * dim_;
   }
 
   const float* load_queries(const Unit& unit, Worker& worker) const {
     float* q = worker.q.at_least(static_cast<std::size_t>(kUnitRows) * dim_);
-    for (int row = 0; row < unit.rows; ++row) {
-      const float* from = query(unit, row);
+    for (int row = 0; row < unit.all_rows(); ++row) {
+      const float* from = call_.q.row(token(unit, row)) + column(unit, row);
       for (int d = 0; d < dim_; ++d) q[row * dim_ + d] = from[d] * q_scale_;
     }
     return q;
@@ -271,75 +287,75 @@ class Attention {
 
   // The unit's rows over the positions of one run.
   void attend(const Unit& unit, int run, const float* q, Worker& worker, Accumulator result) const {
-    result.reset(unit.rows, padded_dim_);
+    result.reset(unit.all_rows(), padded_dim_);
     std::array<int, kUnitRows> begins, ends;
+    const int last = std::min(unit.end, (run + 1) * kRunTokens);
+    int start = std::max(unit.begin / kTileTokens * kTileTokens, run * kRunTokens);
     AttentionTile tile;
-    tile.rows = unit.rows;
+    tile.kind = kind_;
     tile.dim = dim_;
     tile.padded_dim = padded_dim_;
-    tile.q = q;
-    float* keys = worker.keys.at_least(static_cast<std::size_t>(dim_) * kTileTokens);
-    float* values = worker.values.at_least(static_cast<std::size_t>(padded_dim_) * kTileTokens);
-    tile.keys = keys;
-    tile.values = values;
+    tile.rows = unit.rows;
     tile.begin = begins.data();
     tile.end = ends.data();
     tile.cap = cap_;
-    tile.max = result.max;
-    tile.sum = result.sum;
-    tile.out = result.out;
-    const int last = std::min(unit.end, (run + 1) * kRunTokens);
-    int start = std::max(unit.begin / kTileTokens * kTileTokens, run * kRunTokens);
-    TileRows rows, ahead;
-    find_rows(unit, start, rows);
-    for (; start < last; start += kTileTokens) {
-      const bool more = start + kTileTokens < last;
-      if (more) find_rows(unit, start + kTileTokens, ahead);
-      const TileRows& next = more ? ahead : rows;
-      kernels_.gather_keys(kind_, rows.keys.data(), next.keys.data(), rows.begin, rows.end, dim_, keys);
-      kernels_.gather_values(kind_, rows.values.data(), next.values.data(), rows.begin, rows.end, dim_, padded_dim_,
-                             values);
+    tile.keys = worker.keys.at_least(static_cast<std::size_t>(dim_) * kTileTokens);
+    tile.values = worker.values.at_least(static_cast<std::size_t>(padded_dim_) * kTileTokens);
+    const std::int64_t values_offset = call_.kv.heads * head_bytes_;
+    TileVectors now, next;
+    find_tile(unit, start, now);
+    for (; start < last; start += kTileTokens, now = next) {
+      if (start + kTileTokens < last) find_tile(unit, start + kTileTokens, next);
       for (int row = 0; row < unit.rows; ++row) {
         const auto r = static_cast<std::size_t>(row);
         begins[r] = std::max(row_begin(unit.sequence, unit.first_row + row) - start, 0);
         ends[r] = std::min(row_end(unit.sequence, unit.first_row + row) - start, kTileTokens);
       }
-      kernels_.attention_tile(tile);
-      rows = ahead;
+      tile.used_begin = now.begin;
+      tile.used_end = now.end;
+      for (int head = 0; head < unit.heads; ++head) {
+        tile.stored_keys = {now.keys.data(), head * head_bytes_};
+        tile.stored_values = {now.keys.data(), head * head_bytes_ + values_offset};
+        const bool last_head = head + 1 == unit.heads;
+        const TileVectors& after = last_head && start + kTileTokens < last ? next : now;
+        const std::int64_t offset = last_head ? 0 : (head + 1) * head_bytes_;
+        tile.next_keys = {after.keys.data(), offset};
+        tile.next_values = {after.keys.data(), offset + values_offset};
+        const std::int64_t first = std::int64_t{head} * unit.rows;
+        tile.q = q + first * dim_;
+        tile.max = result.max + first;
+        tile.sum = result.sum + first;
+        tile.out = result.out + first * padded_dim_;
+        kernels_.attention_tile(tile);
+      }
     }
   }
 
-  // Where the keys and values of the tile at `start` are, as far as the unit sees them; the other rows point at one it
-  // sees.
-  void find_rows(const Unit& unit, int start, TileRows& rows) const {
+  void find_tile(const Unit& unit, int start, TileVectors& tile) const {
     const KvLayerView& kv = call_.kv;
     const std::int32_t* table = call_.block_tables.row(unit.sequence);
-    const std::int64_t head_bytes = kv.block_tokens * vector_bytes_;
-    const int begin = std::max(unit.begin - start, 0), end = std::min(unit.end - start, kTileTokens);
-    int index = (start + begin) / kv.block_tokens, offset = (start + begin) % kv.block_tokens;
-    for (int t = begin; t < end; ++index, offset = 0) {
+    tile.begin = std::max(unit.begin - start, 0);
+    tile.end = std::min(unit.end - start, kTileTokens);
+    int index = (start + tile.begin) / kv.block_tokens, offset = (start + tile.begin) % kv.block_tokens;
+    for (int t = tile.begin; t < tile.end; ++index, offset = 0) {
       const std::int64_t block = table[index];
       CHECK(block >= 0, "block {} of sequence {} is {}", index, unit.sequence, block);
-      const std::byte* row = kv.base + block * kv.block_stride + unit.kv_head * head_bytes + offset * vector_bytes_;
-      for (; t < end && offset < kv.block_tokens; ++t, ++offset, row += vector_bytes_) {
-        rows.keys[static_cast<std::size_t>(t)] = row;
-        rows.values[static_cast<std::size_t>(t)] = row + kv.heads * head_bytes;
+      const std::byte* row = kv.base + block * kv.block_stride + unit.first_head * head_bytes_ + offset * vector_bytes_;
+      for (; t < tile.end && offset < kv.block_tokens; ++t, ++offset, row += vector_bytes_) {
+        tile.keys[static_cast<std::size_t>(t)] = row;
       }
     }
-    for (auto* of : {&rows.keys, &rows.values}) {
-      std::fill_n(of->begin(), begin, (*of)[static_cast<std::size_t>(begin)]);
-      std::fill(of->begin() + end, of->end(), (*of)[static_cast<std::size_t>(begin)]);
-    }
-    rows.begin = begin;
-    rows.end = end;
+    const std::byte* seen = tile.keys[static_cast<std::size_t>(tile.begin)];
+    std::fill_n(tile.keys.begin(), tile.begin, seen);  // what nobody sees must be readable all the same
+    std::fill(tile.keys.begin() + tile.end, tile.keys.end(), seen);
   }
 
   void merge(const Unit& unit, const Accumulator& run, const Accumulator& total) const {
-    kernels_.attention_merge(unit.rows, padded_dim_, run.max, run.sum, run.out, total.max, total.sum, total.out);
+    kernels_.attention_merge(unit.all_rows(), padded_dim_, run.max, run.sum, run.out, total.max, total.sum, total.out);
   }
 
   void finish(const Unit& unit, const Accumulator& total) const {
-    for (int row = 0; row < unit.rows; ++row) {
+    for (int row = 0; row < unit.all_rows(); ++row) {
       kernels_.attention_finish(dim_, total.sum[row], total.out + std::int64_t{row} * padded_dim_,
                                 call_.out.row(token(unit, row)) + column(unit, row));
     }
@@ -351,7 +367,7 @@ class Attention {
   AttentionScratch::Impl& scratch_;
   KvKind kind_;
   int dim_ = 0, padded_dim_ = 0, group_ = 0;
-  std::int64_t vector_bytes_ = 0;
+  std::int64_t vector_bytes_ = 0, head_bytes_ = 0;
   float q_scale_ = 0.0f, cap_ = 0.0f;
   float* partials_ = nullptr;
   std::atomic<std::size_t> next_task_ = 0;

@@ -18,18 +18,31 @@ enum class KvKind { kF32, kF16, kBF16 };
 // KV is looked at in tiles of this many tokens, at multiples of it.
 constexpr int kTileTokens = 64;
 
+// The stored vectors of a tile's tokens: token t's is at at[t] + offset. All kTileTokens of them must be readable.
+struct StoredVectors {
+  const std::byte* const* at = nullptr;
+  std::int64_t offset = 0;  // bytes
+};
+
 // One tile of keys and values against some query rows; see attention.h for the algorithm.
 struct AttentionTile {
-  int rows = 0;
+  KvKind kind = KvKind::kF32;
   int dim = 0;
-  int padded_dim = 0;  // row stride of `values` and `out`, a multiple of kPadding
+  StoredVectors stored_keys, stored_values;
+  StoredVectors next_keys, next_values;  // what comes after this tile: fetched into the cache meanwhile
+  int used_begin = 0, used_end = 0;      // tokens that some row sees; others may hold anything and are not looked at
+
+  int rows = 0;
   const float* q =
       nullptr;  // [rows][dim], scaled so that scores are base-2 logarithms (before the cap, if there is one)
-  const float* keys = nullptr;    // [dim][kTileTokens]
-  const float* values = nullptr;  // [kTileTokens][padded_dim]
-  const int* begin = nullptr;     // [rows] row r sees tokens [begin[r], end[r]) of the tile; nothing where begin >= end
+  const int* begin = nullptr;  // [rows] row r sees tokens [begin[r], end[r]) of the tile; nothing where begin >= end
   const int* end = nullptr;
-  float cap = 0.0f;      // > 0: score = cap * tanh(score)
+  float cap = 0.0f;  // > 0: score = cap * tanh(score)
+
+  float* keys = nullptr;    // scratch [dim][kTileTokens]
+  float* values = nullptr;  // scratch [kTileTokens][padded_dim]
+  int padded_dim = 0;       // dim rounded up to kPadding
+
   float* max = nullptr;  // [rows] running maximum of the scores, -infinity at first
   float* sum = nullptr;  // [rows] running sum of 2^(score - max), 0 at first
   float* out = nullptr;  // [rows][padded_dim] running sum of 2^(score - max) * value, 0 at first
@@ -51,12 +64,6 @@ struct HeadNormRope {
 };
 
 struct OpKernels {
-  // rows[t] points at the stored vector of token t of the tile; those outside [begin, end) must be readable but are not
-  // used. ahead[t], for all tokens of a tile, is what comes next: it is fetched into the cache meanwhile.
-  void (*gather_keys)(KvKind kind, const std::byte* const* rows, const std::byte* const* ahead, int begin, int end,
-                      int dim, float* keys);
-  void (*gather_values)(KvKind kind, const std::byte* const* rows, const std::byte* const* ahead, int begin, int end,
-                        int dim, int padded_dim, float* values);
   void (*attention_tile)(const AttentionTile& tile);
   // Adds the partial result (max, sum, out) of a run of KV to the total; a run a row saw nothing of (sum 0) changes
   // nothing.

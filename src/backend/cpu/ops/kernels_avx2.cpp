@@ -16,8 +16,8 @@ namespace {
 
 }  // namespace
 
-const OpKernels kOpKernelsAvx2 = {gather_keys,    gather_values, attention_tile, attention_merge, attention_finish,
-                                  head_norm_rope, store_kv,      softcap,        exp2_row};
+const OpKernels kOpKernelsAvx2 = {attention_tile, attention_merge, attention_finish, head_norm_rope,
+                                  store_kv,       softcap,         exp2_row};
 
 }  // namespace weir::backend::cpu
 

@@ -6,6 +6,7 @@
 
 // GCC 12 takes the deliberately undefined operands inside its own intrinsics for mistakes.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 
 namespace weir::backend::cpu {
 namespace {
@@ -19,8 +20,8 @@ namespace {
 
 }  // namespace
 
-const OpKernels kOpKernelsAvx512 = {gather_keys,    gather_values, attention_tile, attention_merge, attention_finish,
-                                    head_norm_rope, store_kv,      softcap,        exp2_row};
+const OpKernels kOpKernelsAvx512 = {attention_tile, attention_merge, attention_finish, head_norm_rope,
+                                    store_kv,       softcap,         exp2_row};
 
 }  // namespace weir::backend::cpu
 

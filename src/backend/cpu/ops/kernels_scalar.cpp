@@ -13,7 +13,7 @@ namespace {
 
 }  // namespace
 
-const OpKernels kOpKernelsScalar = {gather_keys,    gather_values, attention_tile, attention_merge, attention_finish,
-                                    head_norm_rope, store_kv,      softcap,        exp2_row};
+const OpKernels kOpKernelsScalar = {attention_tile, attention_merge, attention_finish, head_norm_rope,
+                                    store_kv,       softcap,         exp2_row};
 
 }  // namespace weir::backend::cpu
