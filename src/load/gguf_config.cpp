@@ -299,6 +299,7 @@ Result<SpecAndBiases> spec_from_gguf(const GgufFile& gguf, const std::string& fi
   spec.rms_eps = static_cast<float>(*eps);
   WEIR_TRY(auto rope, read_rope(keys, spec));
   WEIR_RETURN_IF_ERROR(read_frequency_divisors(keys, rope));
+  spec.context_length = stretched_context(rope, spec.context_length);
   spec.ropes.push_back(std::move(rope));
   spec.layer.resize(static_cast<std::size_t>(spec.layers));
   spec.tied_embeddings = !has_tensor(gguf, "output.weight");

@@ -225,6 +225,7 @@ Result<SpecAndBiases> spec_from_config(const json& object, const std::string& fi
   spec.layer.resize(local.size());
   for (std::size_t i = 0; i < local.size(); ++i) spec.layer[i].window = local[i] ? window : 0;
   WEIR_RETURN_IF_ERROR(ropes_from_config(config, spec));
+  spec.context_length = stretched_context(spec.ropes[0], spec.context_length);
   if (spec.ropes.size() > 1) {
     for (std::size_t i = 0; i < local.size(); ++i) spec.layer[i].rope = local[i] ? 1 : 0;
   }

@@ -19,10 +19,10 @@ constexpr Range kVocabRange = {1, 1 << 21};
 constexpr Range kContextRange = {1, 1 << 27};
 constexpr Range kWindowRange = {0, 1 << 30};
 
-constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxConfigBytes = std::size_t{8} << 20;
 constexpr std::size_t kMaxTokenizerBytes = std::size_t{256} << 20;
 constexpr std::size_t kMaxTemplateBytes = std::size_t{1} << 20;  // the largest in use have 60 kB
-constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxIndexBytes = std::size_t{32} << 20;
 constexpr std::size_t kMaxShards = 1024;  // keeps the number of mappings far below the kernel's limit
 
 }  // namespace weir::load

@@ -56,17 +56,19 @@ MappedFile::Watch* MappedFile::Watch::add(const std::string& path, std::span<con
 }
 
 void MappedFile::Watch::on_sigbus(int signal, siginfo_t* info, void*) {
-  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  // A signal that somebody sent has no address.
+  const auto address = info->si_code > 0 ? reinterpret_cast<std::uintptr_t>(info->si_addr) : 0;
   for (const Watch* entry = head.load(); entry != nullptr; entry = entry->next) {
     if (const auto begin = entry->begin.load(); begin == 0 || address < begin || address >= entry->end.load()) continue;
     const ssize_t written = write(STDERR_FILENO, entry->message, std::strlen(entry->message));
     static_cast<void>(written);
     _exit(2);
   }
-  // Not ours: back to the default action, which the same fault meets on return.
+  // Not ours: the default action, as soon as this handler has returned.
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
   sigaction(signal, &action, nullptr);
+  raise(signal);
 }
 
 void MappedFile::Watch::install() {

@@ -30,7 +30,7 @@ void summarise_types(const WeightSource& weights, ModelSpec& spec) {
     total += weight.data.size();
   }
   std::vector<std::pair<DType, std::size_t>> order(bytes.begin(), bytes.end());
-  std::ranges::stable_sort(order, std::greater<>(), &std::pair<DType, std::size_t>::second);
+  std::ranges::sort(order, std::greater<>(), [](const auto& entry) { return std::pair(entry.second, entry.first); });
   spec.main_dtype = order.empty() ? DType::kF32 : order.front().first;
   spec.quantisation.clear();
   for (const auto& [type, size] : order) {

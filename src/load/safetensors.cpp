@@ -87,8 +87,12 @@ class HeaderReader final : public json::json_sax_t {
   }
 
   bool end_object() override {
-    --depth_;
-    return true;
+    if (--depth_ != 1 || in_metadata_) return true;
+    const Entry& entry = entries.back();
+    if (!entry.dtype.empty() && entry.has_shape && entry.offsets.size() == 2) return true;
+    error = fmt::format("tensor \"{}\" needs dtype, shape and two data_offsets (it has {})", name_.substr(0, 200),
+                        entry.offsets.size());
+    return false;
   }
 
   bool key(std::string& text) override {
@@ -148,10 +152,6 @@ Result<std::int64_t> span_of(const Entry& entry, const TypeInfo& type, const std
 }
 
 Status check_entry(const Entry& entry, const std::string& file, std::int64_t data_bytes) {
-  if (entry.name.empty() || entry.dtype.empty() || !entry.has_shape || entry.offsets.size() != 2) {
-    return fail(ErrorCode::kCorruptFile, "{}: tensor \"{}\" needs dtype, shape and two data_offsets (it has {})", file,
-                entry.name, entry.offsets.size());
-  }
   const std::int64_t begin = entry.offsets[0], end = entry.offsets[1];
   if (begin > end || end > data_bytes) {
     return fail(ErrorCode::kCorruptFile,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "load/limits.h"
+
 namespace weir::load {
 namespace {
 
@@ -68,6 +70,13 @@ Status check_spec(const ModelSpec& spec, const std::string& file) {
 
 double yarn_magnitude(double factor, double m) {
   return factor <= 1.0 ? 1.0 : 0.1 * m * std::log(factor) + 1.0;
+}
+
+std::int64_t stretched_context(const RopeSpec& rope, std::int64_t stated) {
+  if (rope.scaling != RopeSpec::Scaling::kYarn) return stated;
+  const double reach = rope.factor * static_cast<double>(rope.original_context);
+  if (!(reach > static_cast<double>(stated))) return stated;
+  return static_cast<std::int64_t>(std::min(reach, static_cast<double>(kContextRange.high)));
 }
 
 std::vector<ExpectedTensor> expected_tensors(const ModelSpec& spec, const Biases& biases) {

@@ -34,6 +34,9 @@ Status check_spec(const ModelSpec& spec, const std::string& file);
 // 0.1 m ln(factor) + 1: by how much YaRN (Peng et al. 2023) sharpens attention.
 double yarn_magnitude(double factor, double m = 1.0);
 
+// The context that a model stretched by YaRN reaches: files may state the original one or the stretched one.
+std::int64_t stretched_context(const RopeSpec& rope, std::int64_t stated);
+
 struct ExpectedTensor {
   std::string name;  // canonical
   std::vector<std::int64_t> shape;

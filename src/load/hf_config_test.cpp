@@ -1,0 +1,271 @@
+#include "load/hf_config.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace weir::load {
+namespace {
+
+using nlohmann::json;
+
+// A configuration with `changes` merged in (a null takes a key away, as RFC 7396 has it).
+json config(std::string_view architecture, const json& changes = json::object()) {
+  json c = {{"architectures", {architecture}},
+            {"hidden_size", 64},
+            {"intermediate_size", 96},
+            {"num_hidden_layers", 4},
+            {"num_attention_heads", 4},
+            {"num_key_value_heads", 2},
+            {"vocab_size", 300},
+            {"max_position_embeddings", 512}};
+  c.merge_patch(changes);
+  return c;
+}
+
+SpecAndBiases read(const json& c) {
+  auto result = spec_from_config(c, "config.json");
+  EXPECT_TRUE(result) << result.error().message;
+  return result ? *std::move(result) : SpecAndBiases{};
+}
+
+void refused(const json& c, std::string_view part, ErrorCode code = ErrorCode::kCorruptFile) {
+  const auto result = spec_from_config(c, "config.json");
+  ASSERT_FALSE(result) << "expected an error with: " << part;
+  EXPECT_EQ(result.error().code, code) << result.error().message;
+  EXPECT_NE(result.error().message.find(part), std::string::npos) << result.error().message << "\nlacks: " << part;
+}
+
+std::vector<int> windows(const ModelSpec& spec) {
+  std::vector<int> all;
+  for (const auto& layer : spec.layer) all.push_back(layer.window);
+  return all;
+}
+
+TEST(HfConfig, Llama) {
+  const auto [s, biases] = read(config("LlamaForCausalLM"));
+  EXPECT_EQ(s.family, "llama");
+  EXPECT_EQ(std::tuple(s.layers, s.hidden, s.heads, s.kv_heads, s.head_dim, s.ffn, s.vocab),
+            std::tuple(4, 64, 4, 2, 16, 96, 300));
+  EXPECT_FALSE(s.tied_embeddings || s.qk_norm || s.post_norms);
+  EXPECT_EQ(s.ropes.size(), 1u);
+  EXPECT_EQ(s.ropes[0].pairing, RopeSpec::Pairing::kHalves);
+  EXPECT_EQ(s.ropes[0].theta, 10000.0);
+  EXPECT_EQ(s.rms_eps, 1e-6f);
+  EXPECT_EQ(biases.qkv, Presence::kAbsent);
+  const auto biased =
+      read(config("LlamaForCausalLM",
+                  {{"attention_bias", true}, {"mlp_bias", true}, {"head_dim", 32}, {"num_key_value_heads", nullptr}}));
+  EXPECT_EQ(biased.biases.attention_output, Presence::kRequired);
+  EXPECT_EQ(biased.biases.ffn, Presence::kRequired);
+  EXPECT_EQ(biased.spec.head_dim, 32);
+  EXPECT_EQ(biased.spec.kv_heads, 4);
+  json by_type = config("", {{"model_type", "llama"}});
+  by_type.erase("architectures");
+  EXPECT_EQ(read(by_type).spec.family, "llama");
+}
+
+TEST(HfConfig, MistralWindows) {
+  EXPECT_EQ(windows(read(config("MistralForCausalLM", {{"sliding_window", 48}})).spec), std::vector<int>(4, 48));
+  json without = config("MistralForCausalLM");
+  EXPECT_EQ(windows(read(without).spec), std::vector<int>(4, 4096));
+  without["sliding_window"] = nullptr;
+  EXPECT_EQ(windows(read(without).spec), std::vector<int>(4, 0));
+  EXPECT_EQ(read(config("MistralForCausalLM", {{"attention_bias", true}})).biases.qkv, Presence::kAbsent);
+}
+
+TEST(HfConfig, QwenWindows) {
+  const json window = {{"sliding_window", 32}, {"max_window_layers", 3}};
+  EXPECT_EQ(windows(read(config("Qwen2ForCausalLM", window)).spec), std::vector<int>(4, 0));
+  json used = window;
+  used["use_sliding_window"] = true;
+  EXPECT_EQ(windows(read(config("Qwen2ForCausalLM", used)).spec), (std::vector<int>{0, 0, 0, 32}));
+  used["layer_types"] = {"sliding_attention", "full_attention", "full_attention", "sliding_attention"};
+  EXPECT_EQ(windows(read(config("Qwen3ForCausalLM", used)).spec), (std::vector<int>{32, 0, 0, 32}));
+  const auto qwen2 = read(config("Qwen2ForCausalLM"));
+  EXPECT_EQ(qwen2.biases.qkv, Presence::kRequired);
+  EXPECT_EQ(qwen2.biases.attention_output, Presence::kAbsent);
+  EXPECT_FALSE(qwen2.spec.qk_norm);
+  const auto qwen3 = read(config("Qwen3ForCausalLM"));
+  EXPECT_TRUE(qwen3.spec.qk_norm);
+  EXPECT_EQ(qwen3.spec.head_dim, 128);
+}
+
+TEST(HfConfig, RopeScalingInBothSpellings) {
+  const json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.5},
+                       {"high_freq_factor", 3.0},
+                       {"original_max_position_embeddings", 128}};
+  json inside = llama3;
+  inside["rope_theta"] = 5e5;
+  for (const json& changes : {json{{"rope_theta", 5e5}, {"rope_scaling", llama3}}, json{{"rope_parameters", inside}}}) {
+    const RopeSpec rope = read(config("LlamaForCausalLM", changes)).spec.ropes[0];
+    EXPECT_EQ(rope.scaling, RopeSpec::Scaling::kLlama3);
+    EXPECT_EQ(rope.theta, 5e5);
+    EXPECT_EQ(rope.factor, 8.0);
+    EXPECT_EQ(rope.low_freq_factor, 1.5);
+    EXPECT_EQ(rope.high_freq_factor, 3.0);
+    EXPECT_EQ(rope.original_context, 128);
+  }
+  RopeSpec rope =
+      read(config("LlamaForCausalLM", {{"rope_scaling", {{"type", "linear"}, {"factor", 4}}}})).spec.ropes[0];
+  EXPECT_EQ(rope.scaling, RopeSpec::Scaling::kLinear);
+  EXPECT_EQ(rope.factor, 4.0);
+  rope = read(config("LlamaForCausalLM", {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 77.0}}}}))
+             .spec.ropes[0];
+  EXPECT_EQ(rope.scaling, RopeSpec::Scaling::kNone);
+  EXPECT_EQ(rope.theta, 77.0);
+  rope = read(config("LlamaForCausalLM", {{"rope_parameters", {{"partial_rotary_factor", 0.5}}}})).spec.ropes[0];
+  EXPECT_EQ(rope.dims, 8);
+}
+
+TEST(HfConfig, Yarn) {
+  const auto yarn = [](json keys) {
+    keys["rope_type"] = "yarn";
+    return read(config("Qwen2ForCausalLM", {{"rope_scaling", keys}})).spec.ropes[0];
+  };
+  RopeSpec rope = yarn({{"factor", 4.0}, {"original_max_position_embeddings", 128}});
+  EXPECT_EQ(rope.scaling, RopeSpec::Scaling::kYarn);
+  EXPECT_EQ(rope.original_context, 128);
+  EXPECT_EQ(rope.beta_fast, 32.0);
+  EXPECT_EQ(rope.beta_slow, 1.0);
+  EXPECT_TRUE(rope.yarn_truncate);
+  EXPECT_DOUBLE_EQ(rope.attention_factor, 0.1 * std::log(4.0) + 1.0);
+  EXPECT_EQ(yarn({{"factor", 4.0}}).original_context, 512);
+  EXPECT_EQ(read(config("Qwen2ForCausalLM", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}))
+                .spec.context_length,
+            2048);
+  EXPECT_EQ(yarn({{"original_max_position_embeddings", 128}}).factor, 4.0);  // max_position_embeddings / original
+  EXPECT_EQ(yarn({{"factor", 4.0}, {"attention_factor", 1.25}}).attention_factor, 1.25);
+  EXPECT_EQ(yarn({{"factor", 0.5}}).attention_factor, 1.0);
+  rope = yarn({{"factor", 4.0},
+               {"mscale", 1.0},
+               {"mscale_all_dim", 0.5},
+               {"beta_fast", 16},
+               {"beta_slow", 2},
+               {"truncate", false}});
+  EXPECT_DOUBLE_EQ(rope.attention_factor, (0.1 * std::log(4.0) + 1.0) / (0.05 * std::log(4.0) + 1.0));
+  EXPECT_EQ(rope.beta_fast, 16.0);
+  EXPECT_EQ(rope.beta_slow, 2.0);
+  EXPECT_FALSE(rope.yarn_truncate);
+}
+
+TEST(HfConfig, Gemma) {
+  const auto [s, biases] =
+      read(config("Gemma3ForCausalLM", {{"num_hidden_layers", 7},
+                                        {"head_dim", 16},
+                                        {"sliding_window", 24},
+                                        {"query_pre_attn_scalar", 100},
+                                        {"final_logit_softcapping", 30},
+                                        {"rope_theta", 2e6},
+                                        {"rope_local_base_freq", 500.0},
+                                        {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}}));
+  EXPECT_EQ(windows(s), (std::vector<int>{24, 24, 24, 24, 24, 0, 24}));
+  EXPECT_EQ(s.layer[5].rope, 0);
+  EXPECT_EQ(s.layer[6].rope, 1);
+  ASSERT_EQ(s.ropes.size(), 2u);
+  EXPECT_EQ(s.ropes[0].theta, 2e6);
+  EXPECT_EQ(s.ropes[0].factor, 8.0);
+  EXPECT_EQ(s.ropes[1].theta, 500.0);
+  EXPECT_EQ(s.ropes[1].scaling, RopeSpec::Scaling::kNone);
+  EXPECT_TRUE(s.tied_embeddings && s.qk_norm && s.post_norms);
+  EXPECT_EQ(s.norm_weight_offset, 1.0f);
+  EXPECT_EQ(s.embedding_scale, 8.0f);
+  EXPECT_FLOAT_EQ(s.attention_scale, 0.1f);
+  EXPECT_EQ(s.final_softcap, 30.0f);
+  EXPECT_EQ(s.attention_softcap, 0.0f);
+  EXPECT_EQ(s.activation, Activation::kGeluTanh);
+  EXPECT_EQ(biases.qkv, Presence::kAbsent);
+}
+
+TEST(HfConfig, GemmaDefaultsAndNewKeys) {
+  ModelSpec s = read(config("Gemma3ForCausalLM")).spec;
+  EXPECT_EQ(s.head_dim, 256);
+  EXPECT_EQ(s.layer[0].window, 4096);
+  EXPECT_FLOAT_EQ(s.attention_scale, 1.0f / 16);
+  EXPECT_EQ(s.ropes[0].theta, 1e6);
+  EXPECT_EQ(s.ropes[1].theta, 1e4);
+  const json parameters = {{"full_attention", {{"rope_type", "yarn"}, {"factor", 2.0}, {"rope_theta", 3e6}}},
+                           {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 7e3}}}};
+  s = read(config("Gemma3ForCausalLM",
+                  {{"rope_parameters", parameters},
+                   {"layer_types", {"full_attention", "sliding_attention", "sliding_attention", "full_attention"}}}))
+          .spec;
+  EXPECT_EQ(s.ropes[0].scaling, RopeSpec::Scaling::kYarn);
+  EXPECT_EQ(s.ropes[0].theta, 3e6);
+  EXPECT_EQ(s.ropes[1].theta, 7e3);
+  EXPECT_EQ(windows(s), (std::vector<int>{0, 4096, 4096, 0}));
+  s = read(config("Gemma3ForCausalLM", {{"sliding_window_pattern", 2}})).spec;
+  EXPECT_EQ(windows(s), (std::vector<int>{4096, 0, 4096, 0}));
+}
+
+TEST(HfConfig, Architectures) {
+  refused(config("Qwen3MoeForCausalLM"), "the nearest that is: Qwen3ForCausalLM", ErrorCode::kUnsupported);
+  refused(config("MambaForCausalLM"), "Supported: LlamaForCausalLM, Mistral", ErrorCode::kUnsupported);
+  refused(config("x", {{"architectures", json::array()}}), "no list of names");
+  refused(config("x", {{"architectures", 5}}), "no list of names");
+  refused(config("x", {{"architectures", nullptr}}), "neither");
+  refused(json::array(), "not a JSON object");
+  refused(json("text"), "not a JSON object");
+}
+
+TEST(HfConfig, Hostile) {
+  const auto llama = [](const json& changes) { return config("LlamaForCausalLM", changes); };
+  refused(llama({{"num_hidden_layers", 0}}), "\"num_hidden_layers\" is 0; an integer from 1 to 512");
+  refused(llama({{"num_hidden_layers", 513}}), "513");
+  refused(llama({{"num_hidden_layers", 1e300}}), "num_hidden_layers");
+  refused(llama({{"num_hidden_layers", "4"}}), "\"4\"");
+  refused(llama({{"num_hidden_layers", 2.5}}), "2.5");
+  refused(llama({{"num_hidden_layers", nullptr}}), "\"num_hidden_layers\" is missing");
+  refused(llama({{"num_attention_heads", 0}}), "num_attention_heads");
+  refused(llama({{"num_attention_heads", 5}}), "hidden_size 64 cannot be split into 5 heads");
+  refused(llama({{"num_key_value_heads", 3}}), "4 query heads cannot share 3");
+  refused(llama({{"num_key_value_heads", 8}}), "4 query heads cannot share 8");
+  refused(llama({{"num_key_value_heads", 0}}), "num_key_value_heads");
+  refused(llama({{"head_dim", 15}}), "15 elements");
+  refused(llama({{"head_dim", 1 << 20}}), "head_dim");
+  refused(llama({{"vocab_size", -1}}), "vocab_size");
+  refused(llama({{"vocab_size", std::uint64_t{1} << 63}}), "vocab_size");
+  refused(llama({{"max_position_embeddings", nullptr}}), "max_position_embeddings");
+  refused(llama({{"rms_norm_eps", 2}}), "epsilon is 2");
+  refused(llama({{"hidden_act", "relu"}}), "relu", ErrorCode::kUnsupported);
+  refused(llama({{"tie_word_embeddings", "yes"}}), "true or false");
+  refused(llama({{"quantization_config", {{"quant_method", "gptq"}}}}), "gptq", ErrorCode::kUnsupported);
+  refused(llama({{"rope_theta", 0}}), "base is 0");
+  refused(llama({{"rope_scaling", {{"rope_type", "longrope"}}}}), "longrope", ErrorCode::kUnsupported);
+  refused(llama({{"rope_scaling", {{"rope_type", "linear"}}}}), "needs a \"factor\"");
+  refused(llama({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}}}), "factor 0");
+  refused(llama({{"rope_scaling", {{"rope_type", "linear"}, {"factor", "8"}}}}), "\"rope_scaling.factor\" is \"8\"");
+  refused(llama({{"rope_scaling",
+                  {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}}}),
+          "high_freq_factor 4 must be above");
+  refused(llama({{"rope_scaling", 5}}), "an object");
+  refused(llama({{"rope_parameters", {{"partial_rotary_factor", 0.1}}}}), "1 of 16 elements");
+  refused(llama({{"rope_parameters", {{"partial_rotary_factor", 2}}}}), "partial_rotary_factor");
+  refused(config("MistralForCausalLM", {{"sliding_window", -1}}), "sliding_window");
+  refused(config("Gemma3ForCausalLM", {{"query_pre_attn_scalar", 0}}), "query_pre_attn_scalar");
+  refused(config("Gemma3ForCausalLM", {{"layer_types", {"full_attention"}}}), "1 entries for 4 layers");
+  refused(config("Gemma3ForCausalLM", {{"layer_types", {"a", "b", "c", "d"}}}), "layer 0 has another type",
+          ErrorCode::kUnsupported);
+  refused(config("Gemma3ForCausalLM", {{"sliding_window_pattern", 0}}), "sliding_window_pattern");
+  refused(config("Gemma3ForCausalLM", {{"use_bidirectional_attention", true}}), "bidirectional",
+          ErrorCode::kUnsupported);
+}
+
+TEST(HfConfig, TensorNames) {
+  EXPECT_EQ(hf_tensor_name("token_embd.weight", "llama", "model."), "model.embed_tokens.weight");
+  EXPECT_EQ(hf_tensor_name("output.weight", "llama", "model."), "lm_head.weight");
+  EXPECT_EQ(hf_tensor_name("output_norm.weight", "llama", ""), "norm.weight");
+  EXPECT_EQ(hf_tensor_name("blk.12.attn_q.bias", "qwen2", "model."), "model.layers.12.self_attn.q_proj.bias");
+  EXPECT_EQ(hf_tensor_name("blk.0.ffn_norm.weight", "llama", "model."),
+            "model.layers.0.post_attention_layernorm.weight");
+  EXPECT_EQ(hf_tensor_name("blk.0.ffn_norm.weight", "gemma3", "model."),
+            "model.layers.0.pre_feedforward_layernorm.weight");
+  EXPECT_EQ(hf_tensor_name("blk.0.post_attention_norm.weight", "gemma3", "model."),
+            "model.layers.0.post_attention_layernorm.weight");
+}
+
+}  // namespace
+}  // namespace weir::load
