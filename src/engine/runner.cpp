@@ -11,7 +11,7 @@ namespace {
 
 // Memory for one piece of logits. 16 rows keep the output head at the speed of its small-row kernels even for a
 // vocabulary of 262k (16 MiB); small vocabularies get more rows.
-constexpr std::int64_t kLogitsBytes = 8 << 20;
+constexpr std::int64_t kLogitsBytes = 4 << 20;
 constexpr std::int64_t kMinPieceRows = 16;
 constexpr std::int64_t kMaxPieceRows = 128;
 

@@ -20,6 +20,7 @@ class Gemma3 final : public Decoder {
 
   Status load(load::WeightSource& weights) {
     Loader loader(spec_, weights, backend_);
+    WEIR_RETURN_IF_ERROR(load_ends(loader));
     for (int i = 0; i < spec_.layers; ++i) {
       Layer layer;
       WEIR_TRY(layer.attention_norm, loader.norm(fmt::format("blk.{}.attn_norm.weight", i)));
@@ -30,7 +31,8 @@ class Gemma3 final : public Decoder {
       WEIR_TRY(layer.post_mlp_norm, loader.norm(fmt::format("blk.{}.post_ffw_norm.weight", i)));
       layers_.push_back(std::move(layer));
     }
-    return load_ends(loader);
+    count_bytes(loader);
+    return {};
   }
 
  private:

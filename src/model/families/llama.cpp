@@ -20,6 +20,7 @@ class Llama final : public Decoder {
 
   Status load(load::WeightSource& weights) {
     Loader loader(spec_, weights, backend_);
+    WEIR_RETURN_IF_ERROR(load_ends(loader));
     for (int i = 0; i < spec_.layers; ++i) {
       Layer layer;
       WEIR_TRY(layer.attention_norm, loader.norm(fmt::format("blk.{}.attn_norm.weight", i)));
@@ -28,7 +29,8 @@ class Llama final : public Decoder {
       WEIR_TRY(layer.mlp, GatedMlp::load(loader, i));
       layers_.push_back(std::move(layer));
     }
-    return load_ends(loader);
+    count_bytes(loader);
+    return {};
   }
 
  private:

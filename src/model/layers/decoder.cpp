@@ -32,7 +32,6 @@ Status Decoder::load_ends(Loader& loader) {
   if (!spec_.tied_embeddings) {
     WEIR_TRY(head_, loader.linear("output.weight"));
   }
-  weight_bytes_ = loader.bytes();
   return {};
 }
 

@@ -23,7 +23,10 @@ class Decoder : public Model {
   std::int64_t weight_bytes() const final { return weight_bytes_; }
 
  protected:
-  Status load_ends(Loader& loader);  // embedding, final norm, head; call last: it also counts the bytes
+  // Embedding, final norm and head. To be loaded first: while a tensor is packed it is in memory twice, and these are
+  // the largest.
+  Status load_ends(Loader& loader);
+  void count_bytes(const Loader& loader) { weight_bytes_ = loader.bytes(); }
   virtual void run_layers(const Step& step) const = 0;
 
   ModelSpec spec_;
