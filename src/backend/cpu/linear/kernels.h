@@ -13,7 +13,7 @@
 //             Q4_K, Q5_K: per 8 blocks f16 d[16], f16 -dmin[16], u8 sc[8][16], u8 mn[8][16].
 //             Q6_K: per 8 blocks f16 d[16], i8 sc[16][16] (one per 16 inputs).
 //   F32, F16    [inputs][16]
-//   BF16        [inputs/2][16][2], an odd input count padded with a zero
+//   BF16        [inputs/2][16][2], the input count padded with zeros to a multiple of 32
 // Outputs past the matrix's last row are zero.
 //
 // Arithmetic with int8 activations, the same on every ISA, bit for bit: for each block of 32 (Q6_K: 16) inputs in
@@ -73,13 +73,22 @@ struct FloatTile {
   float* acc;
 };
 
-// BF16 weights [pairs][16][2] against a [pairs][rows][2].
+// BF16 weights [pairs][16][2] against a [pairs][rows][2], BF16 or (Kernels::bf16_wide) F32 holding BF16 values.
 struct Bf16Tile {
   const uint16_t* w;
-  int64_t pairs;
+  int64_t pairs;  // a multiple of 16
   int rows;
-  const uint16_t* a;
+  const void* a;
   float* out;
+};
+
+// One or two panels by AMX tiles against groups of 16 rows, a [groups][pairs / 16][16 rows][16 pairs][2].
+struct Bf16Gemm {
+  const uint16_t* w[2];  // the second null when there is one panel
+  int64_t pairs;
+  int64_t groups;
+  const uint16_t* a;
+  float* acc[2];  // [groups][16][16]
 };
 
 // Finished sums [rows][16] on their way to y (row stride `stride`): `outputs` of the 16 are stored.
@@ -126,17 +135,20 @@ struct Kernels {
   int quant_rows;  // rows of a group that the quantised tiles take at once
   int float_rows;
   int bf16_rows;  // 0: no BF16 arithmetic, widen to f32
+  int bf16_wide;  // tiles take BF16 activations as F32
   void (*quant_tile[kFormats])(const QuantTile*);
   void (*quant_gemm[kFormats])(const QuantGemm*);  // null entries: use tiles
   void (*float_tile)(const FloatTile*);
   void (*bf16_tile)(const Bf16Tile*);
+  void (*bf16_gemm)(const Bf16Gemm*);  // null: use tiles
   // out = x / rms(x) * weight. x and out may be the same. Sum of squares in 16 lanes, folded in halves.
   void (*norm_row)(const float* x, const float* weight, float eps, int64_t count, float* out, int accumulate);
   void (*quantise_row)(const float* x, const QuantRow* to);
-  void (*widen_f16)(const uint16_t* from, int64_t count, float* to);
+  void (*widen_f16)(const uint16_t* from, int64_t count, float* to);   // count: whole panel lines of 16
   void (*widen_bf16)(const uint16_t* from, int64_t count, float* to);  // [pairs][16][2] to [2 pairs][16]
-  void (*round_bf16)(const float* from, int64_t pairs, int64_t rows,
-                     uint16_t* to);  // one row to [pairs] at stride rows
+  // One row rounded to BF16: pair p goes to to[stride * p], as two BF16 or as two F32.
+  void (*round_bf16)(const float* from, int64_t pairs, int64_t stride, uint16_t* to);
+  void (*round_bf16_wide)(const float* from, int64_t pairs, int64_t stride, float* to);
   // Panel codes and scales of blocks [first, first + count) to f32 weights [32 count][16], exactly as the file defines
   // them.
   void (*dequantise)(Format format, const uint8_t* scales, const uint8_t* codes, int64_t first, int64_t count,

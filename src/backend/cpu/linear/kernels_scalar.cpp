@@ -9,6 +9,10 @@ namespace {
 #define F16_TO_F32(bits) tensor::f32_from_f16(bits)
 #include "backend/cpu/linear/rows.inc"
 
+void widen_f16(const uint16_t* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = F16_TO_F32(from[i]);
+}
+
 template <Format kFormat>
 void quant_tile(const QuantTile* tile) {
   const QuantTile t = *tile;
@@ -55,16 +59,19 @@ const Kernels kScalarKernels = {
     .quant_rows = 12,
     .float_rows = 12,
     .bf16_rows = 0,
+    .bf16_wide = 0,
     .quant_tile = {nullptr, nullptr, nullptr, quant_tile<kQ4_0>, quant_tile<kQ4_1>, quant_tile<kQ5_0>,
                    quant_tile<kQ5_1>, quant_tile<kQ8_0>, quant_tile<kQ4_K>, quant_tile<kQ5_K>, quant_tile<kQ6_K>},
     .quant_gemm = {},
     .float_tile = float_tile,
     .bf16_tile = nullptr,
+    .bf16_gemm = nullptr,
     .norm_row = norm_row,
     .quantise_row = quantise_row,
     .widen_f16 = widen_f16,
     .widen_bf16 = widen_bf16,
     .round_bf16 = round_bf16,
+    .round_bf16_wide = round_bf16_wide,
     .dequantise = dequantise,
     .store = store,
     .store_gated = store_gated,

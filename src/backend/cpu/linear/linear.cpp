@@ -101,10 +101,10 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
   Activations a;
   a.rows = rows;
   a.cols = cols;
+  a.gemm = rows >= kGemmRows && kernels_.bf16_gemm != nullptr;
   std::size_t at = 0;
   if (needs.kind[kQuant]) {
     const int64_t blocks = cols / kBlock;
-    a.gemm = rows >= kGemmRows && kernels_.quant_gemm[kQ4_0] != nullptr;
     a.group[kQuant] = a.gemm ? 16 : group_rows(rows, kernels_.quant_rows);
     const int64_t padded = a.gemm ? round_up(rows, 16) : rows;
     a.quant.blocks = blocks;
@@ -125,8 +125,13 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
     a.floats = take<float>(base, &at, rows * cols);
   }
   if (needs.kind[kBf16]) {
-    a.group[kBf16] = group_rows(rows, kernels_.bf16_rows);
-    a.bf16 = take<std::uint16_t>(base, &at, rows * round_up(cols, 2));
+    const int64_t padded = round_up(cols, kBlock);
+    a.group[kBf16] = a.gemm ? 16 : group_rows(rows, kernels_.bf16_rows);
+    if (a.gemm || !kernels_.bf16_wide) {
+      a.bf16 = take<std::uint16_t>(base, &at, round_up(rows, a.gemm ? 16 : 1) * padded);
+    } else {
+      a.bf16_wide = take<float>(base, &at, rows * padded);
+    }
   }
   *bytes = at;
   return a;
@@ -164,14 +169,22 @@ void LinearLayers::prepare_row(const Input& input, int64_t first, int64_t row, c
     for (int64_t k = 0; k < cols; ++k) out[k * in_group] = x[k];
   }
   if (to.group[kBf16] > 0) {
-    const int64_t group = to.group[kBf16], g = row / group, in_group = std::min(group, to.rows - g * group);
-    const int64_t pairs = (cols + 1) / 2;
-    if (cols % 2 != 0) {  // the odd input's partner is a zero
+    const int64_t group = to.group[kBf16], g = row / group, r = row % group,
+                  in_group = std::min(group, to.rows - g * group);
+    const int64_t padded = round_up(cols, kBlock);
+    if (cols != padded) {  // the weights' padding multiplies zeros
       if (x != copy) std::memcpy(copy, x, static_cast<std::size_t>(cols) * sizeof(float));
-      copy[cols] = 0.0f;
+      std::fill(copy + cols, copy + padded, 0.0f);
       x = copy;
     }
-    kernels_.round_bf16(x, pairs, in_group, to.bf16 + (g * group * pairs + row % group) * 2);
+    if (to.gemm) {
+      std::uint16_t* tiles = to.bf16 + g * group * padded + r * kBlock;  // [blocks][16 rows][32 inputs]
+      for (int64_t k = 0; k < cols; k += kBlock) kernels_.round_bf16(x + k, kBlock / 2, 1, tiles + k * 16);
+    } else if (to.bf16_wide != nullptr) {
+      kernels_.round_bf16_wide(x, padded / 2, in_group, to.bf16_wide + g * group * padded + 2 * r);
+    } else {
+      kernels_.round_bf16(x, padded / 2, in_group, to.bf16 + g * group * padded + 2 * r);
+    }
   }
 }
 
@@ -180,12 +193,14 @@ void LinearLayers::for_row_blocks(const Input& input, const Needs& needs, F&& mu
   const int64_t rows = input.x.rows, cols = input.x.cols;
   if (rows == 0) return;
   const int64_t step = rows_at_once(rows, cols, needs);
-  std::size_t bytes = 0;
+  std::size_t bytes = 0, last = 0;  // the last, smaller block may be laid out differently
   plan(needs, step, cols, nullptr, &bytes);
+  plan(needs, rows - (rows - 1) / step * step, cols, nullptr, &last);
+  bytes = std::max(bytes, last);
   const bool own = rows <= kPrivateRows;
   grow(&activations_, own ? bytes * workers_.size() : bytes);
   reserve_sums(step);
-  for (Worker& worker : workers_) grow(&worker.row, static_cast<std::size_t>(cols + 1) * sizeof(float));
+  for (Worker& worker : workers_) grow(&worker.row, static_cast<std::size_t>(round_up(cols, kBlock)) * sizeof(float));
   for (int64_t first = 0; first < rows; first += step) {
     const int64_t count = std::min(step, rows - first);
     std::size_t used = 0;
@@ -283,31 +298,42 @@ void LinearLayers::multiply_float(const PackedWeight& weight, int64_t panel, con
   }
 }
 
-void LinearLayers::multiply_bf16(const PackedWeight& weight, int64_t panel, const Activations& a, float* sums) const {
-  const int64_t pairs = (a.cols + 1) / 2;
-  for (int64_t first = 0; first < a.rows; first += a.group[kBf16]) {
-    const Bf16Tile tile = {.w = reinterpret_cast<const std::uint16_t*>(weight.panel(panel)),
-                           .pairs = pairs,
-                           .rows = static_cast<int>(std::min(a.group[kBf16], a.rows - first)),
-                           .a = a.bf16 + first * pairs * 2,
-                           .out = sums + first * kPanel};
-    kernels_.bf16_tile(&tile);
+void LinearLayers::multiply_bf16(const PackedWeight& weight, int64_t panel, int count, const Activations& a,
+                                 float* sums) const {
+  const int64_t padded = round_up(a.cols, kBlock), stride = round_up(a.rows, 16) * kPanel;
+  const auto weights = [&](int i) { return reinterpret_cast<const std::uint16_t*>(weight.panel(panel + i)); };
+  if (a.gemm) {
+    const Bf16Gemm gemm = {.w = {weights(0), count == 2 ? weights(1) : nullptr},
+                           .pairs = padded / 2,
+                           .groups = (a.rows + 15) / 16,
+                           .a = a.bf16,
+                           .acc = {sums, sums + stride}};
+    kernels_.bf16_gemm(&gemm);
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    for (int64_t first = 0; first < a.rows; first += a.group[kBf16]) {
+      const int64_t at = first * padded;
+      const void* rows = a.bf16_wide != nullptr ? static_cast<const void*>(a.bf16_wide + at) : a.bf16 + at;
+      const Bf16Tile tile = {.w = weights(i),
+                             .pairs = padded / 2,
+                             .rows = static_cast<int>(std::min(a.group[kBf16], a.rows - first)),
+                             .a = rows,
+                             .out = sums + i * stride + first * kPanel};
+      kernels_.bf16_tile(&tile);
+    }
   }
 }
 
 void LinearLayers::multiply(const PackedWeight& weight, int64_t panel, int count, const Activations& a, Worker& worker,
                             float* sums) const {
+  const Kind kind = kind_of(weight);
+  if (kind == kBf16) return multiply_bf16(weight, panel, count, a, sums);
   for (int i = 0; i < count; ++i, sums += round_up(a.rows, 16) * kPanel) {
-    switch (kind_of(weight)) {
-      case kQuant:
-        multiply_quant(weight, panel + i, a, worker, sums);
-        break;
-      case kFloat:
-        multiply_float(weight, panel + i, a, worker, sums);
-        break;
-      default:
-        multiply_bf16(weight, panel + i, a, sums);
-        break;
+    if (kind == kQuant) {
+      multiply_quant(weight, panel + i, a, worker, sums);
+    } else {
+      multiply_float(weight, panel + i, a, worker, sums);
     }
   }
 }
@@ -326,18 +352,20 @@ void LinearLayers::linear(const LinearCall& call) {
         for (const LinearOutput& output : call.outputs) {
           const PackedWeight& weight = packed(*output.weight);
           const Range mine = share(weight.panels(), w, workers);
-          for (int64_t p = mine.begin; p < mine.end; ++p) {
-            float* sums = floats(worker.sums);
-            multiply(weight, p, 1, a, worker, sums);
-            const int64_t column = p * kPanel;
-            const StoreTile tile = {.sums = sums,
-                                    .rows = static_cast<int>(a.rows),
-                                    .outputs = static_cast<int>(std::min<int64_t>(kPanel, weight.rows() - column)),
-                                    .bias = output.bias == nullptr ? nullptr : output.bias + column,
-                                    .accumulate = output.accumulate,
-                                    .y = output.y.row(first) + column,
-                                    .stride = output.y.stride};
-            kernels_.store(&tile);
+          for (int64_t p = mine.begin; p < mine.end; p += 2) {
+            const int count = p + 1 < mine.end ? 2 : 1;
+            multiply(weight, p, count, a, worker, floats(worker.sums));
+            for (int i = 0; i < count; ++i) {
+              const int64_t column = (p + i) * kPanel;
+              const StoreTile tile = {.sums = floats(worker.sums) + i * round_up(a.rows, 16) * kPanel,
+                                      .rows = static_cast<int>(a.rows),
+                                      .outputs = static_cast<int>(std::min<int64_t>(kPanel, weight.rows() - column)),
+                                      .bias = output.bias == nullptr ? nullptr : output.bias + column,
+                                      .accumulate = output.accumulate,
+                                      .y = output.y.row(first) + column,
+                                      .stride = output.y.stride};
+              kernels_.store(&tile);
+            }
           }
         }
       });
@@ -355,22 +383,26 @@ void LinearLayers::gated_linear(const GatedLinearCall& call) {
       {call.x, call.norm_weight, call.norm_eps}, needs, [&](int w, int workers, int64_t first, const Activations& a) {
         Worker& worker = workers_[static_cast<std::size_t>(w)];
         const Range mine = share(gate.panels(), w, workers);
-        for (int64_t p = mine.begin; p < mine.end; ++p) {
-          float* gate_sums = floats(worker.sums);
-          float* up_sums = gate_sums + 2 * round_up(a.rows, 16) * kPanel;
-          multiply(gate, p, 1, a, worker, gate_sums);
-          multiply(up, p, 1, a, worker, up_sums);
-          const int64_t column = p * kPanel;
-          const GatedStoreTile tile = {.gate = gate_sums,
-                                       .up = up_sums,
-                                       .rows = static_cast<int>(a.rows),
-                                       .outputs = static_cast<int>(std::min<int64_t>(kPanel, gate.rows() - column)),
-                                       .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
-                                       .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
-                                       .gelu = call.activation == Activation::kGeluTanh,
-                                       .y = call.y.row(first) + column,
-                                       .stride = call.y.stride};
-          kernels_.store_gated(&tile);
+        const int64_t stride = round_up(a.rows, 16) * kPanel;
+        float* gate_sums = floats(worker.sums);
+        float* up_sums = gate_sums + 2 * stride;
+        for (int64_t p = mine.begin; p < mine.end; p += 2) {
+          const int count = p + 1 < mine.end ? 2 : 1;
+          multiply(gate, p, count, a, worker, gate_sums);
+          multiply(up, p, count, a, worker, up_sums);
+          for (int i = 0; i < count; ++i) {
+            const int64_t column = (p + i) * kPanel;
+            const GatedStoreTile tile = {.gate = gate_sums + i * stride,
+                                         .up = up_sums + i * stride,
+                                         .rows = static_cast<int>(a.rows),
+                                         .outputs = static_cast<int>(std::min<int64_t>(kPanel, gate.rows() - column)),
+                                         .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
+                                         .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
+                                         .gelu = call.activation == Activation::kGeluTanh,
+                                         .y = call.y.row(first) + column,
+                                         .stride = call.y.stride};
+            kernels_.store_gated(&tile);
+          }
         }
       });
 }

@@ -38,10 +38,11 @@ class LinearLayers {
   struct Activations {
     std::int64_t rows = 0, cols = 0;
     std::int64_t group[kKinds] = {};
-    bool gemm = false;  // quantised rows in groups of 16, the last padded
+    bool gemm = false;  // quantised and BF16 rows in groups of 16, the last padded
     QuantRow quant = {};
     float* floats = nullptr;
     std::uint16_t* bf16 = nullptr;
+    float* bf16_wide = nullptr;  // BF16 values as F32
   };
 
   struct Needs {
@@ -79,7 +80,8 @@ class LinearLayers {
                       float* sums) const;
   void multiply_float(const PackedWeight& weight, std::int64_t panel, const Activations& a, Worker& worker,
                       float* sums) const;
-  void multiply_bf16(const PackedWeight& weight, std::int64_t panel, const Activations& a, float* sums) const;
+  void multiply_bf16(const PackedWeight& weight, std::int64_t panel, int count, const Activations& a,
+                     float* sums) const;
 
   ThreadPool& pool_;
   const Kernels& kernels_;

@@ -50,12 +50,14 @@ void bench_type(Backend& backend, DType type, const Options& options) {
   const std::int64_t bytes = options.rows * tensor::row_bytes(type, options.cols);
   std::mt19937 rng(1);
   std::vector<std::byte> data(static_cast<std::size_t>(bytes));
-  for (std::byte& b : data) b = static_cast<std::byte>(rng() & 0x3b);  // as scales: small finite numbers
+  for (std::size_t i = 0; i < data.size(); ++i) {  // any codes; as scales and floats: finite, normal and small
+    data[i] = static_cast<std::byte>(i % 2 == 0 ? rng() : 0x20 | (rng() & 0x1b));
+  }
   const auto copies = std::max<std::int64_t>(1, options.megabytes * 1000000 / bytes);
   std::vector<std::unique_ptr<LinearWeight>> weights;
-  const double start = seconds_now();
+  const double start = seconds_now(options.threads == 1);
   for (std::int64_t i = 0; i < copies; ++i) weights.push_back(backend.pack(type, options.rows, options.cols, data));
-  const double pack_gb_s = static_cast<double>(copies * bytes) / (seconds_now() - start) * 1e-9;
+  const double pack_gb_s = static_cast<double>(copies * bytes) / (seconds_now(options.threads == 1) - start) * 1e-9;
   fmt::print("{:5} pack {:5.2f} GB/s |", tensor::info(type).name, pack_gb_s);
   for (const std::int64_t m : options.tokens) {
     std::vector<float> x(static_cast<std::size_t>(m * options.cols), 0.5f),

@@ -292,13 +292,20 @@ TEST(Linear, RowsAreIndependent) {
   }
 }
 
+// More rows than are taken at once, the last block a small one.
 TEST(Linear, ManyRowsInBlocksEqualSingleRows) {
-  const auto backend = make(best_isa());
-  const Problem p(DType::kQ4_K, 33, 8192, 600, 5);  // more rows than are taken at once
-  const std::vector<float> all = run(*backend, p, p.input());
-  for (const std::int64_t row : {0, 95, 96, 97, 511, 512, 599}) {
-    const std::vector<float> one = run(*backend, p, {p.x.data() + row * p.cols, 1, p.cols});
-    EXPECT_EQ(std::memcmp(one.data(), all.data() + row * p.rows, one.size() * sizeof(float)), 0) << row;
+  for (const Isa isa : isas()) {
+    if (isa == Isa::kScalar) continue;  // minutes
+    const auto backend = make(isa);
+    for (const DType type : {DType::kQ4_K, DType::kQ8_0, DType::kBF16, DType::kF16}) {
+      const Problem p(type, 33, 8192, 203, 5);
+      const std::vector<float> all = run(*backend, p, p.input());
+      for (const std::int64_t row : {0, 47, 48, 95, 96, 97, 191, 192, 202}) {
+        const std::vector<float> one = run(*backend, p, {p.x.data() + row * p.cols, 1, p.cols});
+        EXPECT_EQ(std::memcmp(one.data(), all.data() + row * p.rows, one.size() * sizeof(float)), 0)
+            << label(isa, type) << row;
+      }
+    }
   }
 }
 

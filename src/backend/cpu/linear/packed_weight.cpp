@@ -257,7 +257,7 @@ PackedWeight::PackedWeight(ThreadPool& pool, DType dtype, int64_t rows, int64_t 
     codes_at_ = round_up(blocks_ * scale_bytes(format_), 64);
     panel_bytes_ = codes_at_ + blocks_ * code_bytes(format_);
   } else {
-    const int64_t inputs = format_ == kBF16 ? round_up(cols, 2) : cols;
+    const int64_t inputs = format_ == kBF16 ? round_up(cols, kBlock) : cols;
     panel_bytes_ = round_up(inputs * kPanel * (format_ == kF32 ? 4 : 2), 64);
   }
   memory_ = Memory(static_cast<std::size_t>(panels_ * panel_bytes_));
