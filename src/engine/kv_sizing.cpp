@@ -12,13 +12,15 @@ constexpr std::int64_t kDefaultPoolBytes = std::int64_t{4} << 30;
 // A block id must fit an int32 and a slot an int64; 2^30 blocks are far beyond any memory.
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 
+// The scheduler cuts chunks so that they fit; what a sequence needs to run at all is room for one token a step.
+constexpr std::int64_t kStepTokens = 1;
+
 // The most tokens one sequence can have in `blocks`; 0 if not even one.
-std::int64_t longest_sequence(const kv::KvLayout& layout, std::int64_t blocks, std::int64_t step_tokens,
-                              std::int64_t limit) {
+std::int64_t longest_sequence(const kv::KvLayout& layout, std::int64_t blocks, std::int64_t limit) {
   std::int64_t low = 0, high = limit;
   while (low < high) {
     const std::int64_t middle = low + (high - low + 1) / 2;
-    if (layout.blocks_needed(middle, step_tokens) <= blocks) {
+    if (layout.blocks_needed(middle, kStepTokens) <= blocks) {
       low = middle;
     } else {
       high = middle - 1;
@@ -50,8 +52,7 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
                          std::int64_t available_memory) {
   KvSizing sizing;
   sizing.max_model_len = config.max_model_len > 0 ? config.max_model_len : spec.context_length;
-  const std::int64_t step = config.max_num_batched_tokens;
-  const std::int64_t one_sequence = layout.blocks_needed(sizing.max_model_len, step);
+  const std::int64_t one_sequence = layout.blocks_needed(sizing.max_model_len, kStepTokens);
 
   std::int64_t blocks = 0;
   if (config.num_kv_blocks) {
@@ -69,14 +70,14 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
   }
   blocks = std::min(blocks, kMaxBlocks);
   if (config.max_model_len == 0) {
-    sizing.max_model_len = longest_sequence(layout, blocks, step, sizing.max_model_len);
+    sizing.max_model_len = longest_sequence(layout, blocks, sizing.max_model_len);
   }
   if (blocks < 1 || sizing.max_model_len < 2) {
     return fail_at(
         "kv-cache-memory", ErrorCode::kInvalidArgument,
         "the KV pool has {} blocks of {} bytes ({} tokens each); a sequence of 2 tokens needs {}. Give more memory "
         "(--kv-cache-memory, --num-kv-blocks) or use a smaller --block-size",
-        blocks, layout.block_bytes(), layout.block_tokens, layout.blocks_needed(2, step));
+        blocks, layout.block_bytes(), layout.block_tokens, layout.blocks_needed(2, kStepTokens));
   }
   sizing.num_blocks = static_cast<std::uint32_t>(blocks);
   return sizing;
