@@ -140,7 +140,7 @@ class SpecParser {
   Spec run() {
     fill_and_align();
     if (at("+- ")) spec_.sign = text_[at_++];
-    if (at("z")) ++at_;
+    if (at("z")) raise("the format option z is not supported");
     if (at("#")) spec_.alternate = (++at_, true);
     if (at("0")) {
       ++at_;
@@ -203,7 +203,6 @@ Text format_value(const Value& value, std::string_view spec_text, Budget& budget
     if (spec.type != 0 && spec.type != 's') raise("Unknown format code '{}' for object of type 'str'", spec.type);
     return format_string(value.text(), spec, budget);
   }
-  if (value.is(Kind::kBool) && spec.type == 0) return format_string(to_text(value, budget), spec, budget);
   if (value.is_integral() && kRealTypes.find(spec.type == 0 ? 'd' : spec.type) == std::string_view::npos) {
     if (spec.type != 0 && std::string_view("bcdoxXn").find(spec.type) == std::string_view::npos)
       raise("Unknown format code '{}' for object of type 'int'", spec.type);

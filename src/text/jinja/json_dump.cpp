@@ -70,9 +70,7 @@ class JsonWriter {
         out_.append(bytes, at, size);
       } else {
         const auto c = static_cast<std::uint32_t>(decode_char(bytes, at));
-        if (c == 0x7F) {
-          out_ += '\x7F';
-        } else if (c < 0x10000) {
+        if (c < 0x10000) {
           escape(c);
         } else {
           escape(0xD800 + ((c - 0x10000) >> 10));
