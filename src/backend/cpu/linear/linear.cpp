@@ -15,7 +15,7 @@ constexpr int64_t kPrivateRows = 2;
 // From this many rows expanding the weights for AMX tiles pays (measured on Sapphire Rapids).
 constexpr int64_t kGemmRows = 32;
 // Prepared activations of a block of rows should stay in a second-level cache beside the weights streaming past.
-constexpr int64_t kActivationBytes = int64_t{1} << 20;
+constexpr int64_t kActivationBytes = int64_t{3} << 19;
 constexpr int64_t kMaxRowsAtOnce = 512;
 constexpr int64_t kFloatInputs = 256;  // inputs widened to f32 at a time: 16 KiB
 
