@@ -26,6 +26,10 @@ struct Item {
   std::uint8_t combining;
 };
 
+bool is_inert(char32_t code) {
+  return (category_byte(code) & kCategoryNfcBit) == 0;
+}
+
 std::uint8_t combining_class(char32_t code) {
   return kCombiningBlocks[(std::size_t{kCombiningIndex[code >> kBlockShift]} << kBlockShift) +
                           (code & ((1u << kBlockShift) - 1))];
@@ -125,28 +129,29 @@ std::string compatibility_form(std::string_view text, bool composed) {
   return {reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(size)};
 }
 
-}  // namespace
-
-bool surely_nfc(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
+// The first character at or behind `at` that NFC may change or join with its neighbours, or the end. `before`: where
+// the character in front of it begins.
+std::size_t next_unsure(std::string_view text, std::size_t at, std::size_t* before) {
+  std::size_t last = at;
+  while (at < text.size()) {
     // Every character before U+0300 is inert, and they are all that start with a byte below 0xCC.
-    if (static_cast<unsigned char>(text[at]) < 0xCC) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if (byte < 0xCC) {
+      if (byte < 0x80 || byte >= 0xC0) last = at;
       ++at;
       continue;
     }
     const Char c = char_at(text, at);
-    if (c.code == kInvalidChar || (category_byte(c.code) & kCategoryNfcBit) != 0) return false;
+    if (c.code == kInvalidChar || !is_inert(c.code)) break;
+    last = at;
     at += c.size;
   }
-  return true;
+  if (before != nullptr) *before = last;
+  return at;
 }
 
-std::string normalize(std::string_view text, NormalForm form) {
-  if (form == NormalForm::kNfkc || form == NormalForm::kNfkd)
-    return compatibility_form(text, form == NormalForm::kNfkc);
-  if (form == NormalForm::kNfc && surely_nfc(text)) return std::string(text);
-  std::vector<Item> items;
-  items.reserve(text.size());
+void normalize_part(std::string_view text, bool composed, std::vector<Item>& items, std::string& out) {
+  items.clear();
   for (std::size_t at = 0; at < text.size();) {
     const Char c = char_at(text, at);
     if (c.code == kInvalidChar) {
@@ -157,15 +162,46 @@ std::string normalize(std::string_view text, NormalForm form) {
     at += c.size;
   }
   reorder(items);
-  if (form == NormalForm::kNfc) compose(items);
-  std::string out;
-  out.reserve(text.size());
+  if (composed) compose(items);
   for (const Item& item : items) {
     if (item.code >= kInvalidChar) {
       out.push_back(static_cast<char>(item.code - kInvalidChar));
     } else {
       append_utf8(out, item.code);
     }
+  }
+}
+
+}  // namespace
+
+bool surely_nfc(std::string_view text) {
+  return next_unsure(text, 0, nullptr) == text.size();
+}
+
+std::string normalize(std::string_view text, NormalForm form) {
+  if (form == NormalForm::kNfkc || form == NormalForm::kNfkd)
+    return compatibility_form(text, form == NormalForm::kNfkc);
+  std::string out;
+  out.reserve(text.size());
+  std::vector<Item> items;
+  if (form == NormalForm::kNfd) {
+    normalize_part(text, false, items, out);
+    return out;
+  }
+  // Inert characters bound the parts that need work: copy between them. The one before a part may take something on.
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t begin = at;
+    const std::size_t unsure = next_unsure(text, at, &begin);
+    if (unsure == text.size()) begin = unsure;
+    out += text.substr(at, begin - at);
+    std::size_t end = unsure;
+    while (end < text.size()) {
+      const Char c = char_at(text, end);
+      if (c.code != kInvalidChar && is_inert(c.code)) break;
+      end += c.size;
+    }
+    normalize_part(text.substr(begin, end - begin), true, items, out);
+    at = end;
   }
   return out;
 }
