@@ -16,6 +16,7 @@ struct LoadedModel {
   // For the start-up summary.
   std::string name, format, family, quantisation;
   std::int64_t context_length = 0, file_bytes = 0;
+  std::int64_t kv_tokens = 0;  // of long sequences, that the KV cache holds
 };
 
 // `served_name`: what requests call it; empty = the file's or folder's name.

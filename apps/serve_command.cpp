@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -22,7 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Waits for the signals that ask the server to end. The first begins the shutdown, the second ends the process at once.
+// Waits for the signals that ask the server to end. The first begins the shutdown, another one ends the process at
+// once, unless the shutdown is as good as over.
 class ShutdownSignals {
  public:
   ShutdownSignals() {
@@ -32,10 +34,17 @@ class ShutdownSignals {
     std::thread([this] { watch(); }).detach();
   }
 
-  // While the model is being loaded nothing is lost by ending at once.
-  void loaded() {
+  // Until this is called nothing is lost by ending at once. `busy`: whether anybody still waits for an answer; any
+  // thread.
+  void loaded(std::function<bool()> busy) {
     std::lock_guard lock(mutex_);
-    loaded_ = true;
+    busy_ = std::move(busy);
+  }
+
+  // The shutdown is over; what `busy` looks at may go.
+  void over() {
+    std::lock_guard lock(mutex_);
+    busy_ = [] { return false; };
   }
 
   void wait() {
@@ -58,16 +67,24 @@ class ShutdownSignals {
       int signal = 0;
       if (sigwait(&set, &signal) != 0) continue;
       std::lock_guard lock(mutex_);
-      if (!loaded_) _exit(0);
-      if (asked_) _exit(1);
+      if (!busy_) _exit(0);
+      if (asked_ && still_busy()) _exit(1);
       asked_ = true;
       asked_changed_.notify_all();
     }
   }
 
+  // The last answer may just be on its way out.
+  bool still_busy() const {
+    if (!busy_()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return busy_();
+  }
+
   std::mutex mutex_;
   std::condition_variable asked_changed_;
-  bool loaded_ = false, asked_ = false;
+  std::function<bool()> busy_;
+  bool asked_ = false;
 };
 
 void log_summary(const LoadedModel& model, const ServeOptions& options, const api::HttpServer& server) {
@@ -77,9 +94,9 @@ void log_summary(const LoadedModel& model, const ServeOptions& options, const ap
                model.name.empty() ? model.served->name : model.name, model.family, model.format, model.quantisation,
                human_bytes(static_cast<double>(model.file_bytes)), model.served->name);
   spdlog::info("context   {} tokens (the model was made for {})", info.max_model_len, model.context_length);
-  spdlog::info("KV cache  {} blocks of {} tokens, {}, {}, {}; prefix reuse {}", info.num_kv_blocks, info.block_size,
-               info.kv_dtype, human_bytes(static_cast<double>(info.kv_bytes)),
-               fmt::format("{} tokens", std::int64_t{info.num_kv_blocks} * info.block_size), info.prefix_index);
+  spdlog::info("KV cache  {} blocks of {} tokens in {}, {}: holds {} tokens; prefix reuse: {}", info.num_kv_blocks,
+               info.block_size, info.kv_dtype, human_bytes(static_cast<double>(info.kv_bytes)), model.kv_tokens,
+               info.prefix_index);
   spdlog::info("engine    {}, weights {}, up to {} sequences and {} tokens a step, loaded in {:.1f} s", info.backend,
                human_bytes(static_cast<double>(info.weight_bytes)), info.max_num_seqs, info.max_num_batched_tokens,
                info.load_s);
@@ -137,9 +154,10 @@ int serve_logged(const ServeOptions& options, ShutdownSignals& signals) {
   std::random_device entropy;
   const std::uint64_t seed = options.seed.value_or(std::uint64_t{entropy()} << 32 | entropy());
   service.set_ready(std::move(model.served), api::make_engine_client(*model.engine), seed);
-  signals.loaded();
+  signals.loaded([&] { return service.active() > 0 || server->answering() > 0; });
   signals.wait();
   shut_down(options, service, *server);
+  signals.over();
   model.engine.reset();
   return 0;
 }
