@@ -64,13 +64,14 @@ struct QuantRow {
   int32_t* offset128;
 };
 
-// f32 weights [inputs][16] against a [inputs][rows]; acc [rows][16] continues from what it holds.
+// f32 weights [inputs][16] of one or two panels against a [inputs][rows]; acc [rows][16] continues from what it holds.
+// With few rows two panels run side by side: one chain of dependent multiply-adds would not keep the units busy.
 struct FloatTile {
-  const float* w;
+  const float* w[2];  // the second null when there is one panel
   int64_t inputs;
   int rows;
   const float* a;
-  float* acc;
+  float* acc[2];
 };
 
 // BF16 weights [pairs][16][2] against a [pairs][rows][2], BF16 or (Kernels::bf16_wide) F32 holding BF16 values.

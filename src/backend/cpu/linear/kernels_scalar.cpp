@@ -43,11 +43,11 @@ void quant_tile(const QuantTile* tile) {
 
 void float_tile(const FloatTile* tile) {
   const FloatTile t = *tile;
-  for (int64_t k = 0; k < t.inputs; ++k) {
-    for (int m = 0; m < t.rows; ++m) {
-      for (int r = 0; r < kPanel; ++r) {
-        float* acc = t.acc + m * kPanel + r;
-        *acc = FMA(t.w[k * kPanel + r], t.a[k * t.rows + m], *acc);
+  for (int panel = 0; panel < 2 && t.w[panel] != nullptr; ++panel) {
+    for (int64_t k = 0; k < t.inputs; ++k) {
+      for (int m = 0; m < t.rows; ++m) {
+        float* acc = t.acc[panel] + m * kPanel;
+        for (int r = 0; r < kPanel; ++r) acc[r] = FMA(t.w[panel][k * kPanel + r], t.a[k * t.rows + m], acc[r]);
       }
     }
   }

@@ -17,7 +17,7 @@ constexpr int64_t kGemmRows = 32;
 // Prepared activations of a block of rows should stay in a second-level cache beside the weights streaming past.
 constexpr int64_t kActivationBytes = int64_t{3} << 19;
 constexpr int64_t kMaxRowsAtOnce = 512;
-constexpr int64_t kFloatInputs = 256;  // inputs widened to f32 at a time: 16 KiB
+constexpr int64_t kFloatInputs = 256;  // inputs widened to f32 at a time: 16 KiB a panel
 
 const PackedWeight& packed(const LinearWeight& weight) {
   return static_cast<const PackedWeight&>(weight);
@@ -71,7 +71,7 @@ const Kernels& kernels_for(Isa isa) {
 LinearLayers::LinearLayers(ThreadPool& pool, const Kernels& kernels, Compute compute)
     : pool_(pool), kernels_(kernels), compute_(compute), workers_(static_cast<std::size_t>(pool.threads())) {
   for (Worker& worker : workers_)
-    worker.scratch = Memory(std::max<std::size_t>(kGemmScratch, kFloatInputs * kPanel * sizeof(float)));
+    worker.scratch = Memory(std::max<std::size_t>(kGemmScratch, 2 * kFloatInputs * kPanel * sizeof(float)));
 }
 
 LinearLayers::Kind LinearLayers::kind_of(const PackedWeight& weight) const {
@@ -267,32 +267,42 @@ void LinearLayers::multiply_quant(const PackedWeight& weight, int64_t panel, con
   }
 }
 
-void LinearLayers::multiply_float(const PackedWeight& weight, int64_t panel, const Activations& a, Worker& worker,
-                                  float* sums) const {
-  const Format format = weight.format();
+const float* LinearLayers::widen(const PackedWeight& weight, int64_t panel, int64_t first, int64_t count,
+                                 float* scratch) const {
   const std::uint8_t* base = weight.panel(panel);
-  std::memset(sums, 0, static_cast<std::size_t>(a.rows * kPanel) * sizeof(float));
+  switch (weight.format()) {
+    case linear::kF32:
+      return reinterpret_cast<const float*>(base) + first * kPanel;
+    case linear::kF16:
+      kernels_.widen_f16(reinterpret_cast<const std::uint16_t*>(base) + first * kPanel, count * kPanel, scratch);
+      break;
+    case linear::kBF16:
+      kernels_.widen_bf16(reinterpret_cast<const std::uint16_t*>(base) + first * kPanel, round_up(count, 2) * kPanel,
+                          scratch);
+      break;
+    default:
+      kernels_.dequantise(weight.format(), base, base + weight.codes_at(), first / kBlock, count / kBlock, scratch);
+  }
+  return scratch;
+}
+
+void LinearLayers::multiply_float(const PackedWeight& weight, int64_t panel, int count, const Activations& a,
+                                  Worker& worker, float* sums) const {
+  const int64_t stride = round_up(a.rows, 16) * kPanel;
+  std::fill(sums, sums + count * stride, 0.0f);
+  float* scratch = floats(worker.scratch);
   for (int64_t k = 0; k < a.cols; k += kFloatInputs) {
     const int64_t inputs = std::min(kFloatInputs, a.cols - k);
-    float* wide = floats(worker.scratch);
-    const float* w = wide;
-    if (format == linear::kF32) {
-      w = reinterpret_cast<const float*>(base) + k * kPanel;
-    } else if (format == linear::kF16) {
-      kernels_.widen_f16(reinterpret_cast<const std::uint16_t*>(base) + k * kPanel, inputs * kPanel, wide);
-    } else if (format == linear::kBF16) {
-      kernels_.widen_bf16(reinterpret_cast<const std::uint16_t*>(base) + k * kPanel, round_up(inputs, 2) * kPanel,
-                          wide);
-    } else {
-      kernels_.dequantise(format, base, base + weight.codes_at(), k / kBlock, inputs / kBlock, wide);
-    }
-    for (int64_t first = 0; first < a.rows; first += a.group[kFloat]) {
-      const int64_t rows = std::min(a.group[kFloat], a.rows - first);
-      const FloatTile tile = {.w = w,
+    const float* first = widen(weight, panel, k, inputs, scratch);
+    const float* second = count == 2 ? widen(weight, panel + 1, k, inputs, scratch + kFloatInputs * kPanel) : nullptr;
+    for (int64_t row = 0; row < a.rows; row += a.group[kFloat]) {
+      const int64_t rows = std::min(a.group[kFloat], a.rows - row);
+      float* acc = sums + row * kPanel;
+      const FloatTile tile = {.w = {first, second},
                               .inputs = inputs,
                               .rows = static_cast<int>(rows),
-                              .a = a.floats + first * a.cols + k * rows,
-                              .acc = sums + first * kPanel};
+                              .a = a.floats + row * a.cols + k * rows,
+                              .acc = {acc, acc + stride}};
       kernels_.float_tile(&tile);
     }
   }
@@ -327,14 +337,14 @@ void LinearLayers::multiply_bf16(const PackedWeight& weight, int64_t panel, int 
 
 void LinearLayers::multiply(const PackedWeight& weight, int64_t panel, int count, const Activations& a, Worker& worker,
                             float* sums) const {
-  const Kind kind = kind_of(weight);
-  if (kind == kBf16) return multiply_bf16(weight, panel, count, a, sums);
-  for (int i = 0; i < count; ++i, sums += round_up(a.rows, 16) * kPanel) {
-    if (kind == kQuant) {
-      multiply_quant(weight, panel + i, a, worker, sums);
-    } else {
-      multiply_float(weight, panel + i, a, worker, sums);
-    }
+  switch (kind_of(weight)) {
+    case kBf16:
+      return multiply_bf16(weight, panel, count, a, sums);
+    case kFloat:
+      return multiply_float(weight, panel, count, a, worker, sums);
+    default:
+      for (int i = 0; i < count; ++i)
+        multiply_quant(weight, panel + i, a, worker, sums + i * round_up(a.rows, 16) * kPanel);
   }
 }
 

@@ -78,8 +78,11 @@ class LinearLayers {
                 float* sums) const;
   void multiply_quant(const PackedWeight& weight, std::int64_t panel, const Activations& a, Worker& worker,
                       float* sums) const;
-  void multiply_float(const PackedWeight& weight, std::int64_t panel, const Activations& a, Worker& worker,
+  void multiply_float(const PackedWeight& weight, std::int64_t panel, int count, const Activations& a, Worker& worker,
                       float* sums) const;
+  // Inputs [first, first + count) of a panel as f32 [count][16]: in place, or widened to `scratch`.
+  const float* widen(const PackedWeight& weight, std::int64_t panel, std::int64_t first, std::int64_t count,
+                     float* scratch) const;
   void multiply_bf16(const PackedWeight& weight, std::int64_t panel, int count, const Activations& a,
                      float* sums) const;
 
