@@ -147,6 +147,25 @@ Value filter_join(Interpreter& in, const Value& value, const Args& args) {
   return Value::string(out.take());
 }
 
+// Python's generators look at what they iterate over only when they are asked for an item.
+struct Deferred : IteratorObject {
+  Value value;
+  bool empty_if_false = false;
+  std::shared_ptr<IteratorObject> items;
+  bool next(Interpreter& in, Value& out) override {
+    if (empty_if_false && !truth(value)) return false;
+    if (!items) items = in.iterate(value);
+    return items->next(in, out);
+  }
+};
+
+std::shared_ptr<IteratorObject> deferred(const Value& value, bool empty_if_false) {
+  auto made = std::make_shared<Deferred>();
+  made->value = value;
+  made->empty_if_false = empty_if_false;
+  return made;
+}
+
 // A function over the items of an iterable, lazily.
 struct Mapped : IteratorObject {
   std::shared_ptr<IteratorObject> source;
@@ -160,10 +179,10 @@ struct Mapped : IteratorObject {
   }
 };
 
-Value lazily(Interpreter& in, const Value& value, std::function<bool(Interpreter&, Value&)> change) {
+Value lazily(const Value& value, std::function<bool(Interpreter&, Value&)> change) {
   auto mapped = std::make_shared<Mapped>();
   // Jinja looks at `if value` first, so none and false have no items instead of being an error.
-  mapped->source = truth(value) ? in.iterate(value) : in.iterate(Value::undefined(""));
+  mapped->source = deferred(value, true);
   mapped->change = std::move(change);
   return make_iterator(std::move(mapped), value);
 }
@@ -192,7 +211,7 @@ Value filter_map(Interpreter& in, const Value& value, const Args& args) {
   if (args.positional.empty()) {
     const Bound bound("map", args, {"attribute", "default"});
     if (!bound.has(0)) raise("map requires a filter argument");
-    return with_args_depth(lazily(in, value,
+    return with_args_depth(lazily(value,
                                   [path = Path(bound.at(0)), fallback = bound.has(1) ? bound.at(1) : Value()](
                                       Interpreter& inner, Value& item) {
                                     item = path.get(inner, item, fallback);
@@ -202,7 +221,7 @@ Value filter_map(Interpreter& in, const Value& value, const Args& args) {
   }
   require_defined(args.positional[0]);
   if (!args.positional[0].is_string()) raise("No filter named {}.", to_repr(args.positional[0], in.budget()));
-  return with_args_depth(lazily(in, value,
+  return with_args_depth(lazily(value,
                                 [name = std::string(args.positional[0].bytes()), rest = without_first(args, 1)](
                                     Interpreter& inner, Value& item) {
                                   item = inner.call_filter(name, item, rest);
@@ -226,7 +245,7 @@ Value filter_select(Interpreter& in, const Value& value, const Args& args) {
     name = test.bytes();
   }
   Args rest = has_test ? without_first(args, kTestAt + 1) : Args();
-  return with_args_depth(lazily(in, value,
+  return with_args_depth(lazily(value,
                                 [path = std::move(path), has_test, name = std::move(name), rest = std::move(rest)](
                                     Interpreter& inner, Value& item) {
                                   const Value subject = path.get(inner, item);
@@ -237,9 +256,11 @@ Value filter_select(Interpreter& in, const Value& value, const Args& args) {
 
 Value filter_items(Interpreter& in, const Value& value, const Args& args) {
   const Bound bound("items", args, {});
-  if (!value.is_undefined() && !value.is_dict()) raise("Can only get item pairs from a mapping.");
+  if (!value.is_undefined() && !value.is_dict())
+    return lazily(make_tuple({value}, in.budget()),
+                  [](Interpreter&, Value&) -> bool { raise("Can only get item pairs from a mapping."); });
   const Value items = value.is_undefined() ? value : in.call(find_attribute(in, value, "items"), {});
-  return lazily(in, items, [](Interpreter&, Value&) { return true; });
+  return lazily(items, [](Interpreter&, Value&) { return true; });
 }
 
 Value filter_sort(Interpreter& in, const Value& value, const Args& args) {
@@ -279,10 +300,10 @@ Value filter_dict_sort(Interpreter& in, const Value& value, const Args& args) {
   return make_list(items_only(std::move(keyed)), in.budget());
 }
 
-Value filter_unique(Interpreter& in, const Value& value, const Args& args) {
+Value filter_unique(Interpreter&, const Value& value, const Args& args) {
   const Bound bound("unique", args, {"case_sensitive", "attribute"});
   auto unique = std::make_shared<Mapped>();
-  unique->source = in.iterate(value);
+  unique->source = deferred(value, false);
   unique->change = [seen = std::make_shared<DictObject>(), case_sensitive = bound.flag(0, false),
                     path = Path(bound.has(1) ? bound.at(1) : Value())](Interpreter& inner, Value& item) {
     const Value key = key_of(inner, path, item, case_sensitive);
@@ -343,11 +364,11 @@ struct Batches : IteratorObject {
   }
 };
 
-Value filter_batch(Interpreter& in, const Value& value, const Args& args) {
+Value filter_batch(Interpreter&, const Value& value, const Args& args) {
   const Bound bound("batch", args, {"linecount", "fill_with"}, 1);
   const std::int64_t size = require_index(bound.at(0));
   auto batches = std::make_shared<Batches>();
-  batches->source = in.iterate(value);
+  batches->source = deferred(value, false);
   // Jinja starts a new batch when one has exactly this size: below 1 that never happens.
   batches->size = size >= 1 ? static_cast<std::size_t>(size) : kMaxItems;
   batches->fill = bound.has(1) && size >= 1 ? bound.at(1) : Value::none();

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "text/jinja/filters.h"
+#include "text/jinja/interpreter_guards.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/text_ops.h"
 #include "text/jinja/unicode.h"
@@ -144,16 +145,17 @@ Value filter_indent(Interpreter& in, const Value& value, const Args& args) {
 
 Value filter_truncate(Interpreter& in, const Value& value, const Args& args) {
   const Bound bound("truncate", args, {"length", "killwords", "end", "leeway"});
-  require_defined(value);
-  if (!value.is_string()) raise("can only truncate a string, not {}", type_name(value));
+  const auto size = length_of(value);
+  if (!size) raise("object of type '{}' has no len()", type_name(value));
   const Int length = bound.integer(0, 255);
   const Value end = bound.has(2) ? bound.string(2) : Value::string("...");
   const Int leeway = bound.is_none(3) ? Int{5} : bound.integer(3, 5);
   const auto end_length = static_cast<Int>(end.text().chars());
   if (length < end_length) raise("expected length >= {}, got {}", int_to_string(end_length), int_to_string(length));
   if (leeway < 0) raise("expected leeway >= 0, got {}", int_to_string(leeway));
+  if (static_cast<Int>(*size) <= length + leeway) return value;
+  if (!value.is_string()) raise("can only truncate a string, not {}", type_name(value));
   const Text& text = value.text();
-  if (static_cast<Int>(text.chars()) <= length + leeway) return value;
   std::size_t cut = offset_of_char(text.bytes(), static_cast<std::size_t>(length - end_length));
   if (!bound.flag(1, false)) {
     const std::size_t space = std::string_view(text.bytes()).substr(0, cut).rfind(' ');
@@ -206,7 +208,7 @@ Value filter_url_encode(Interpreter& in, const Value& value, const Args& args) {
     budget.step(text.size() / 8);
     return Text(quote_url(text.bytes(), for_query), text.has_user());
   };
-  const bool pairs = value.is_dict() || value.is_list() || value.is_tuple() || value.is(Kind::kView);
+  const bool pairs = is_iterable(value) && !value.is_string();
   if (!pairs) return Value::string(quoted(value, false));
   const Args none;
   const Value items = value.is_dict() ? in.call(find_attribute(in, value, "items"), none) : value;
@@ -421,7 +423,8 @@ Value filter_file_size(Interpreter& in, const Value& value, const Args& args) {
   const Bound bound("filesizeformat", args, {"binary"});
   const bool binary = bound.flag(0, false);
   const Value number = filter_float(in, value, {});
-  if (!value.is_number() && !value.is_string()) raise("float() argument must be a string or a real number");
+  if (!value.is_number() && !(value.is_string() && parse_real(value.bytes())))
+    raise("could not convert a {} to float", type_name(value));
   const double bytes = number.as_real(), base = binary ? 1024 : 1000;
   if (bytes == 1) return Value::string("1 Byte");
   if (bytes < base)

@@ -362,8 +362,9 @@ class PercentFormatter {
       in_.budget().step();
       in_.budget().limit(out.size());
     }
-    const bool single_left = !args_.is_tuple() && !args_.is_dict() && !args_.is_list() && used_ == 0;
-    if (single_left || (args_.is_tuple() && used_ < args_.list().items.size()))
+    // Python lets everything that has items go unused, because it could have been meant as a mapping.
+    const bool has_items = args_.is_dict() || args_.is_list() || args_.is(Kind::kRange) || args_.is_undefined();
+    if ((!args_.is_tuple() && !has_items && used_ == 0) || (args_.is_tuple() && used_ < args_.list().items.size()))
       raise("not all arguments converted during string formatting");
     in_.budget().text(out.size());
     return out.take();

@@ -178,7 +178,7 @@ bool is_repeatable(const Value& value) {
 }
 
 struct Bounds {
-  Int start = 0, step = 1;
+  Int start = 0, stop = 0, step = 1;
   std::int64_t count = 0;
 };
 
@@ -201,8 +201,8 @@ Bounds slice_bounds(Int length, const Value& start, const Value& stop, const Val
     return std::clamp(at < 0 ? at + length : at, low, high);
   };
   made.start = clamp(start, backwards ? high : low);
-  const Int end = clamp(stop, backwards ? low : high);
-  const Int distance = backwards ? made.start - end : end - made.start;
+  made.stop = clamp(stop, backwards ? low : high);
+  const Int distance = backwards ? made.start - made.stop : made.stop - made.start;
   const Int stride = std::min(backwards ? -std::max(made.step, -(length + 1)) : made.step, length + 1);
   made.step = backwards ? -stride : stride;
   if (distance > 0) made.count = static_cast<std::int64_t>((distance - 1) / stride + 1);
@@ -385,7 +385,7 @@ Value slice_of(Interpreter& in, const Value& object, const Value& start, const V
     auto made = std::make_shared<RangeObject>();
     made->step = range.step * bounds.step;
     made->start = range.start + bounds.start * range.step;
-    made->stop = made->start + bounds.count * made->step;
+    made->stop = range.start + bounds.stop * range.step;
     made->length = bounds.count;
     return Value::object(Kind::kRange, std::move(made));
   }
