@@ -1,5 +1,6 @@
 #include "apps/model_loading.h"
 
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -110,14 +111,17 @@ Result<LoadedModel> load_checked(const ModelOptions& options, const std::string&
   auto& served = *out.served;
   WEIR_TRY(served.tokenizer, api::load_tokenizer(files));
   WEIR_RETURN_IF_ERROR(load_templates(options, files, served));
+  served.eos_ids = end_tokens(files, *served.tokenizer);
+  if (files.gguf != nullptr) files.gguf->forget_vocabulary();
+  files.tokenizer_json = {};
   WEIR_TRY(out.engine, engine::Engine::create(options.engine, files, std::move(sink)));
+  malloc_trim(0);  // what reading the files took goes back to the system, not only to the heap
 
   served.name = served_name.empty() ? file_name(options.model) : text::sanitise_utf8(served_name);
   served.created_s =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   served.vocab_size = files.spec.vocab;
   served.max_model_len = out.engine->info().max_model_len;
-  served.eos_ids = end_tokens(files, *served.tokenizer);
   const auto& generation = files.generation;
   served.defaults = {generation.temperature, generation.top_p, generation.repetition_penalty, generation.top_k};
   out.name = files.spec.name;

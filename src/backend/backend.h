@@ -1,11 +1,13 @@
-// The seam between models and hardware: a device's memory and the operations a transformer needs. CPU today (backend/cpu), CUDA behind
-// the same names later. model/ sees only this header.
+// The seam between models and hardware: a device's memory and the operations a transformer needs. CPU today
+// (backend/cpu), CUDA behind the same names later. model/ sees only this header.
 //
 // Contract of every operation
-//   * Row independence: what is computed for a row (a token) depends on that row, the weights and, for attention, its own sequence's
-//     KV; never on other rows, their number, the number of threads or how a sequence was cut into calls. Sums run in one fixed order.
-//     This is what "same request, same bytes" rests on.
-//   * Operations run in the order they are issued. On the CPU they have finished when the call returns; on a device synchronize() waits.
+//   * Row independence: what is computed for a row (a token) depends on that row, the weights and, for attention, its
+//   own sequence's
+//     KV; never on other rows, their number, the number of threads or how a sequence was cut into calls. Sums run in
+//     one fixed order. This is what "same request, same bytes" rests on.
+//   * Operations run in the order they are issued. On the CPU they have finished when the call returns; on a device
+//   synchronize() waits.
 //   * Views must not overlap unless an operation says so. Shapes are the caller's duty (CHECKed).
 //   * No operation allocates after the first call with the largest shape.
 // Threads: one caller at a time (the engine thread). The CPU backend spreads the work over its own pool.
@@ -45,8 +47,8 @@ class LinearWeight {
   virtual ~LinearWeight() = default;
   std::int64_t rows() const { return rows_; }
   std::int64_t cols() const { return cols_; }
-  DType dtype() const { return dtype_; }           // of the file; the packed form may differ
-  std::size_t bytes() const { return bytes_; }     // of the packed form
+  DType dtype() const { return dtype_; }        // of the file; the packed form may differ
+  std::size_t bytes() const { return bytes_; }  // of the packed form
 
  protected:
   std::int64_t rows_ = 0, cols_ = 0;
@@ -66,8 +68,8 @@ struct LinearOutput {
 
 // Several projections of the same input (q, k and v): the input is normed and quantised once.
 struct LinearCall {
-  Matrix<const float> x;                // [tokens, cols]
-  const float* norm_weight = nullptr;   // [cols]: x is RMS-normed with it first; null = x as it is
+  Matrix<const float> x;               // [tokens, cols]
+  const float* norm_weight = nullptr;  // [cols]: x is RMS-normed with it first; null = x as it is
   float norm_eps = 0.0f;
   std::span<const LinearOutput> outputs;
 };
@@ -90,17 +92,18 @@ struct RopeTable {
   const float* cos = nullptr;
   const float* sin = nullptr;
   std::int64_t positions = 0;
-  int dims = 0;              // rotated elements of a head
-  bool adjacent = false;     // pairs (2i, 2i+1) instead of (i, i + dims/2)
+  int dims = 0;           // rotated elements of a head
+  bool adjacent = false;  // pairs (2i, 2i+1) instead of (i, i + dims/2)
 };
 
-// For each head of each row of x [tokens, heads * head_dim], in place: RMSNorm over the head (if norm_weight), then rotation (if rope).
+// For each head of each row of x [tokens, heads * head_dim], in place: RMSNorm over the head (if norm_weight), then
+// rotation (if rope).
 struct HeadNormRopeCall {
   Matrix<float> x;
   int head_dim = 0;
   const float* norm_weight = nullptr;  // [head_dim] or null
   float norm_eps = 0.0f;
-  const RopeTable* rope = nullptr;     // null: no rotation
+  const RopeTable* rope = nullptr;          // null: no rotation
   std::span<const std::int32_t> positions;  // [tokens]
 };
 
@@ -113,7 +116,7 @@ struct KvLayerView {
   int block_tokens = 0;
   int heads = 0;
   int head_dim = 0;
-  DType dtype = DType::kF32;      // F32, F16 or BF16
+  DType dtype = DType::kF32;  // F32, F16 or BF16
 };
 
 // Stores k and v [tokens, heads * head_dim]; row i goes to slots[i] = block * block_tokens + offset.
@@ -124,12 +127,12 @@ struct KvWriteCall {
 };
 
 // Causal attention of a flat batch over paged KV (FlashAttention's online softmax; PagedAttention's block tables).
-// Sequence s owns the query rows [query_starts[s], query_starts[s+1]); its last query is at position seq_lens[s] - 1 and its KV for
-// positions [0, seq_lens[s]) is in the blocks block_tables.row(s)[position / block_tokens] (entries wholly outside every query's
-// window may be -1 and are not read). A query at position p sees positions (p - window, p], or [0, p] with window 0.
-// Query head h uses KV head h / (heads / kv.heads).
+// Sequence s owns the query rows [query_starts[s], query_starts[s+1]); its last query is at position seq_lens[s] - 1
+// and its KV for positions [0, seq_lens[s]) is in the blocks block_tables.row(s)[position / block_tokens] (entries
+// wholly outside every query's window may be -1 and are not read). A query at position p sees positions (p - window,
+// p], or [0, p] with window 0. Query head h uses KV head h / (heads / kv.heads).
 struct AttentionCall {
-  Matrix<const float> q;    // [tokens, heads * head_dim]
+  Matrix<const float> q;  // [tokens, heads * head_dim]
   KvLayerView kv;
   int heads = 0;
   std::span<const std::int32_t> query_starts;  // [sequences + 1]
@@ -138,7 +141,7 @@ struct AttentionCall {
   int window = 0;
   float scale = 1.0f;
   float softcap = 0.0f;
-  Matrix<float> out;        // [tokens, heads * head_dim]
+  Matrix<float> out;  // [tokens, heads * head_dim]
 };
 
 class Backend {
@@ -148,9 +151,12 @@ class Backend {
   virtual std::string describe() const = 0;  // "cpu, AVX-512 VNNI+BF16, 2 threads"
 
   virtual std::unique_ptr<Buffer> allocate(std::size_t bytes) = 0;
-  // Packs `rows` rows of `cols` elements from host memory (file layout). Reads `data` front to back once.
+  // Packs `rows` rows of `cols` elements from host memory (file layout), reading every byte once. `consumed` (may be
+  // empty) is told of each part that will not be read again, from several threads, so that a mapped file need not stay
+  // in memory beside its packed form.
   virtual std::unique_ptr<LinearWeight> pack(DType dtype, std::int64_t rows, std::int64_t cols,
-                                             std::span<const std::byte> data) = 0;
+                                             std::span<const std::byte> data,
+                                             const std::function<void(std::span<const std::byte>)>& consumed = {}) = 0;
 
   // out[i, :] = scale * table[ids[i], :], each element dequantised exactly as the file's format defines it.
   virtual void embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out) = 0;

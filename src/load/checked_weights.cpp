@@ -27,7 +27,7 @@ class CheckedWeights final : public WeightSource {
     return found == by_name_.end() ? nullptr : found->second;
   }
   std::span<const Weight> all() const override { return weights_; }
-  void release(const Weight& weight) override { release_(weight); }
+  void release(std::span<const std::byte> bytes) override { release_(bytes); }
 
  private:
   // Files may put a tensor at any byte; kernels want whole elements on their own boundaries.
@@ -43,7 +43,7 @@ class CheckedWeights final : public WeightSource {
   std::deque<std::vector<std::uint32_t>> copies_;
   std::unordered_map<std::string_view, const Weight*> by_name_;
   std::shared_ptr<void> owner_;
-  std::function<void(const Weight&)> release_;
+  std::function<void(std::span<const std::byte>)> release_;
 };
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {

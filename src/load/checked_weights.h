@@ -23,7 +23,7 @@ struct WeightInput {
   std::function<std::string(std::string_view canonical)> file_name;  // a canonical name as the file has it
   std::function<bool(std::string_view)> ignorable;                   // tensors that carry nothing of the model
   std::shared_ptr<void> owner;                                       // keeps the bytes alive
-  std::function<void(const Weight&)> release;
+  std::function<void(std::span<const std::byte>)> release;
 };
 
 // Refuses: a missing tensor, another shape or an unusable type, and tensors that the family does not have (they would

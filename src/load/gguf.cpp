@@ -32,8 +32,11 @@ class GgufFileImpl final : public GgufFile {
   int version() const override { return static_cast<int>(contents_.version); }
   int parts() const override { return std::max(1, static_cast<int>(files_.size())); }
   std::int64_t file_bytes() const override { return file_bytes_; }
-  void release(const Weight& weight) override {
-    for (const auto& file : files_) file->release(weight.data);
+  void release(std::span<const std::byte> bytes) override {
+    for (const auto& file : files_) file->release(bytes);
+  }
+  void forget_vocabulary() override {
+    std::erase_if(contents_.metadata, [](const auto& entry) { return entry.first.starts_with("tokenizer."); });
   }
 
  private:

@@ -40,7 +40,10 @@ class GgufFile {
   virtual int version() const = 0;
   virtual int parts() const = 0;                // files; 1 unless split
   virtual std::int64_t file_bytes() const = 0;  // of all parts
-  virtual void release(const Weight& weight) = 0;
+  virtual void release(std::span<const std::byte> bytes) = 0;
+  // Drops the metadata of the vocabulary (tokenizer.*), which may be larger than everything else in memory beside the
+  // weights. Once the tokenizer and the templates have been made.
+  virtual void forget_vocabulary() = 0;
 
   // Typed look-ups: nullopt / nullptr when the key is absent or of another type (an int is accepted where a double is
   // asked).

@@ -304,7 +304,7 @@ TEST(GgufSplit, ChecksNamesAndCounts) {
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->gguf->parts(), 2);
   EXPECT_EQ(model->weights->all().size(), static_cast<std::size_t>(total));
-  for (const Weight& w : model->weights->all()) model->weights->release(w);
+  for (const Weight& w : model->weights->all()) model->weights->release(w.data);
   EXPECT_TRUE(open_model((folder / "test.gguf-00002-of-00002.gguf").string()));
 
   write("test.gguf-00001-of-00001.gguf", first);

@@ -49,23 +49,23 @@ Result<ModelFiles> check_gguf(std::shared_ptr<GgufFile> gguf, const std::string&
   model.file_bytes = gguf->file_bytes();
   WEIR_TRY(auto parsed, spec_from_gguf(*gguf, path));
   model.spec = std::move(parsed.spec);
-  WEIR_TRY(model.weights, check_weights(expected_tensors(model.spec, parsed.biases),
-                                        {
-                                            .file = path,
-                                            .supported_types = supported_type_names(),
-                                            .tensors = gguf->tensors(),
-                                            .unsupported = gguf->unsupported_tensors(),
-                                            .file_name = [](std::string_view name) { return std::string(name); },
-                                            .ignorable =
-                                                [](std::string_view name) {
-                                                  // The divisors are in the spec already; rot_embd is a left-over of
-                                                  // early converters.
-                                                  return name == "rope_freqs.weight" ||
-                                                         name.ends_with(".attn_rot_embd.weight");
-                                                },
-                                            .owner = gguf,
-                                            .release = [gguf](const Weight& weight) { gguf->release(weight); },
-                                        }));
+  WEIR_TRY(model.weights,
+           check_weights(expected_tensors(model.spec, parsed.biases),
+                         {
+                             .file = path,
+                             .supported_types = supported_type_names(),
+                             .tensors = gguf->tensors(),
+                             .unsupported = gguf->unsupported_tensors(),
+                             .file_name = [](std::string_view name) { return std::string(name); },
+                             .ignorable =
+                                 [](std::string_view name) {
+                                   // The divisors are in the spec already; rot_embd is a left-over of
+                                   // early converters.
+                                   return name == "rope_freqs.weight" || name.ends_with(".attn_rot_embd.weight");
+                                 },
+                             .owner = gguf,
+                             .release = [gguf](std::span<const std::byte> bytes) { gguf->release(bytes); },
+                         }));
   WEIR_TRY(model.generation, generation_from_gguf(*gguf, model.spec.vocab, path));
   WEIR_TRY(model.chat_templates, templates_from_gguf(*gguf, path));
   if (const auto* text = gguf->get_string("tokenizer.huggingface.json")) model.tokenizer_json = *text;
@@ -100,7 +100,7 @@ Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder,
                 return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
               },
           .owner = files,
-          .release = [files](const Weight& weight) { files->release(weight); },
+          .release = [files](std::span<const std::byte> bytes) { files->release(bytes); },
       });
 }
 

@@ -110,7 +110,7 @@ TEST(ModelFiles, ShardsAndBf16) {
   EXPECT_EQ(bf16.spec.main_dtype, tensor::DType::kBF16);
   EXPECT_EQ(bf16.weights->find("token_embd.weight")->dtype, tensor::DType::kBF16);
   EXPECT_EQ(bf16.weights->find("nothing"), nullptr);
-  for (const Weight& weight : bf16.weights->all()) bf16.weights->release(weight);
+  for (const Weight& weight : bf16.weights->all()) bf16.weights->release(weight.data);
 }
 
 TEST(ModelFiles, QuantisedFiles) {

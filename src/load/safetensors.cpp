@@ -338,8 +338,8 @@ std::int64_t Safetensors::file_bytes() const {
   return bytes;
 }
 
-void Safetensors::release(const Weight& weight) const {
-  for (const auto& file : files_) file->release(weight.data);
+void Safetensors::release(std::span<const std::byte> bytes) const {
+  for (const auto& file : files_) file->release(bytes);
 }
 
 }  // namespace weir::load

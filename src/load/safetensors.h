@@ -33,7 +33,7 @@ class Safetensors {
   std::span<const UnsupportedTensor> unsupported_tensors() const { return contents_.unsupported; }
   int files() const { return static_cast<int>(files_.size()); }
   std::int64_t file_bytes() const;
-  void release(const Weight& weight) const;
+  void release(std::span<const std::byte> bytes) const;
 
  private:
   Status add(const std::string& path);

@@ -165,7 +165,7 @@ TEST_F(Shards, OpenTogether) {
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ((*model)->files(), 2);
   ASSERT_EQ((*model)->tensors().size(), 2u);
-  (*model)->release((*model)->tensors()[0]);
+  (*model)->release((*model)->tensors()[0].data);
   float value = 0;
   std::memcpy(&value, (*model)->tensors()[0].data.data(), sizeof(value));
   EXPECT_NE(value, 0.0f);

@@ -2,7 +2,7 @@
 //
 // Canonical names are GGUF's ("token_embd.weight", "output_norm.weight", "output.weight", "blk.N.attn_q.weight",
 // ".bias", ...); safetensors names are translated by load/. Shapes are checked against the ModelSpec before anybody
-// sees them. Threads: find() is const and may be called from several; release() too, for different tensors.
+// sees them. Threads: find() is const and release() may be called from several.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ class WeightSource {
   virtual const Weight* find(std::string_view name) const = 0;
   virtual std::span<const Weight> all() const = 0;
 
-  // The caller has copied the tensor and will not read it again soon: its pages may leave memory.
-  virtual void release(const Weight& weight) = 0;
+  // The caller has copied these bytes of a tensor and will not read them again soon: their pages may leave memory.
+  virtual void release(std::span<const std::byte> bytes) = 0;
 };
 
 }  // namespace weir::load

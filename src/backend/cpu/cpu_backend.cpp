@@ -39,9 +39,9 @@ class CpuBackend : public Backend {
 
   std::unique_ptr<Buffer> allocate(std::size_t bytes) override { return std::make_unique<HostBuffer>(bytes); }
 
-  std::unique_ptr<LinearWeight> pack(DType dtype, std::int64_t rows, std::int64_t cols,
-                                     std::span<const std::byte> data) override {
-    return std::make_unique<linear::PackedWeight>(pool_, dtype, rows, cols, data);
+  std::unique_ptr<LinearWeight> pack(DType dtype, std::int64_t rows, std::int64_t cols, std::span<const std::byte> data,
+                                     const std::function<void(std::span<const std::byte>)>& consumed) override {
+    return std::make_unique<linear::PackedWeight>(pool_, dtype, rows, cols, data, consumed);
   }
 
   void embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out) override {

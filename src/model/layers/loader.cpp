@@ -11,8 +11,8 @@ Result<std::unique_ptr<LinearWeight>> Loader::linear(const std::string& name) {
   const load::Weight* weight = source_.find(name);
   if (weight == nullptr) return fail_at(name, ErrorCode::kCorruptFile, "tensor '{}' is missing", name);
   CHECK(weight->shape.size() == 2, "{} has {} dimensions", name, weight->shape.size());
-  auto packed = backend_.pack(weight->dtype, weight->shape[0], weight->shape[1], weight->data);
-  source_.release(*weight);
+  auto packed = backend_.pack(weight->dtype, weight->shape[0], weight->shape[1], weight->data,
+                              [this](std::span<const std::byte> bytes) { source_.release(bytes); });
   bytes_ += static_cast<std::int64_t>(packed->bytes());
   return packed;
 }

@@ -240,9 +240,14 @@ bool is_super(Format format) {
   return format == kQ4_K || format == kQ5_K || format == kQ6_K;
 }
 
+// Source bytes a worker packs before it lets go of them: large enough that the system call is noise, small beside a
+// model.
+constexpr int64_t kConsumedBytes = 4 << 20;
+
 }  // namespace
 
-PackedWeight::PackedWeight(ThreadPool& pool, DType dtype, int64_t rows, int64_t cols, std::span<const std::byte> data)
+PackedWeight::PackedWeight(ThreadPool& pool, DType dtype, int64_t rows, int64_t cols, std::span<const std::byte> data,
+                           const std::function<void(std::span<const std::byte>)>& consumed)
     : format_(format_of(dtype)) {
   CHECK(rows > 0 && cols > 0, "{} x {}", rows, cols);
   const int64_t row_bytes = tensor::row_bytes(dtype, cols);
@@ -264,7 +269,13 @@ PackedWeight::PackedWeight(ThreadPool& pool, DType dtype, int64_t rows, int64_t 
   bytes_ = memory_.size();
   pool.run([&](int worker, int workers) {
     const Range mine = share(panels_, worker, workers);
-    for (int64_t p = mine.begin; p < mine.end; ++p) pack_panel(p, data.data() + p * kPanel * row_bytes);
+    const int64_t panels_at_once = std::max<int64_t>(1, kConsumedBytes / (kPanel * row_bytes));
+    for (int64_t first = mine.begin; first < mine.end; first += panels_at_once) {
+      const int64_t end = std::min(first + panels_at_once, mine.end);
+      for (int64_t p = first; p < end; ++p) pack_panel(p, data.data() + p * kPanel * row_bytes);
+      const int64_t row = first * kPanel, rows_read = std::min(end * kPanel, rows_) - row;
+      if (consumed) consumed(data.subspan(row * row_bytes, rows_read * row_bytes));
+    }
   });
 }
 

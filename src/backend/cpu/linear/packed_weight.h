@@ -12,8 +12,10 @@ namespace weir::backend::cpu::linear {
 
 class PackedWeight : public LinearWeight {
  public:
-  // `data` holds `rows` rows in the file's layout. Each worker packs the panels it will read (share()).
-  PackedWeight(ThreadPool& pool, DType dtype, std::int64_t rows, std::int64_t cols, std::span<const std::byte> data);
+  // `data` holds `rows` rows in the file's layout. Each worker packs the panels it will read (share()). `consumed`: see
+  // Backend::pack.
+  PackedWeight(ThreadPool& pool, DType dtype, std::int64_t rows, std::int64_t cols, std::span<const std::byte> data,
+               const std::function<void(std::span<const std::byte>)>& consumed);
 
   Format format() const { return format_; }
   std::int64_t panels() const { return panels_; }
