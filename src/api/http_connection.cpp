@@ -107,10 +107,6 @@ Connection::Connection(ConnectionContext& context, asio::ip::tcp::socket socket)
   if (!error) peer_ = fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
 }
 
-Connection::~Connection() {
-  account_body(0);
-}
-
 void Connection::start() {
   next_request();
 }

@@ -50,7 +50,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Clock = std::chrono::steady_clock;
 
   Connection(ConnectionContext& context, boost::asio::ip::tcp::socket socket);
-  ~Connection();
 
   void start();
   void flush(const std::shared_ptr<Exchange>& exchange, bool streaming);
