@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/half.h"
 
 namespace weir::backend::cpu::linear {
 namespace {
@@ -91,7 +92,7 @@ void LinearLayers::add_needs(const PackedWeight& weight, Needs* needs) const {
 }
 
 int64_t LinearLayers::rows_at_once(int64_t rows, int64_t cols, const Needs& needs) const {
-  const int64_t row_bytes = cols * (needs.kind[kFloat] ? 4 : needs.kind[kBf16] ? 2 : 1);
+  const int64_t row_bytes = cols * (needs.kind[kFloat] || needs.kind[kBf16] ? 4 : 1);
   const int64_t fitting = std::clamp<int64_t>(kActivationBytes / row_bytes, 48, kMaxRowsAtOnce);
   return std::min(rows, fitting / 48 * 48);
 }
@@ -102,6 +103,7 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
   a.rows = rows;
   a.cols = cols;
   a.gemm = rows >= kGemmRows && kernels_.bf16_gemm != nullptr;
+  a.sum_rows = round_up(rows, 16);
   std::size_t at = 0;
   if (needs.kind[kQuant]) {
     const int64_t blocks = cols / kBlock;
@@ -126,11 +128,13 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
   }
   if (needs.kind[kBf16]) {
     const int64_t padded = round_up(cols, kBlock);
-    a.group[kBf16] = a.gemm ? 16 : group_rows(rows, kernels_.bf16_rows);
+    a.bf16_rows = 2 * rows;
+    a.sum_rows = round_up(a.bf16_rows, 16);
+    a.group[kBf16] = a.gemm ? 16 : group_rows(a.bf16_rows, kernels_.bf16_rows);
     if (a.gemm || !kernels_.bf16_wide) {
-      a.bf16 = take<std::uint16_t>(base, &at, round_up(rows, a.gemm ? 16 : 1) * padded);
+      a.bf16 = take<std::uint16_t>(base, &at, a.sum_rows * padded);
     } else {
-      a.bf16_wide = take<float>(base, &at, rows * padded);
+      a.bf16_wide = take<float>(base, &at, a.bf16_rows * padded);
     }
   }
   *bytes = at;
@@ -169,22 +173,26 @@ void LinearLayers::prepare_row(const Input& input, int64_t first, int64_t row, c
     for (int64_t k = 0; k < cols; ++k) out[k * in_group] = x[k];
   }
   if (to.group[kBf16] > 0) {
-    const int64_t group = to.group[kBf16], g = row / group, r = row % group,
-                  in_group = std::min(group, to.rows - g * group);
     const int64_t padded = round_up(cols, kBlock);
-    if (cols != padded) {  // the weights' padding multiplies zeros
-      if (x != copy) std::memcpy(copy, x, static_cast<std::size_t>(cols) * sizeof(float));
-      std::fill(copy + cols, copy + padded, 0.0f);
-      x = copy;
-    }
-    if (to.gemm) {
-      std::uint16_t* tiles = to.bf16 + g * group * padded + r * kBlock;  // [blocks][16 rows][32 inputs]
-      for (int64_t k = 0; k < cols; k += kBlock) kernels_.round_bf16(x + k, kBlock / 2, 1, tiles + k * 16);
-    } else if (to.bf16_wide != nullptr) {
-      kernels_.round_bf16_wide(x, padded / 2, in_group, to.bf16_wide + g * group * padded + 2 * r);
-    } else {
-      kernels_.round_bf16(x, padded / 2, in_group, to.bf16 + g * group * padded + 2 * r);
-    }
+    if (x != copy) std::memcpy(copy, x, static_cast<std::size_t>(cols) * sizeof(float));
+    std::fill(copy + cols, copy + padded, 0.0f);  // the weights' padding multiplies zeros
+    place_bf16(copy, row, to);
+    for (int64_t k = 0; k < cols; ++k) copy[k] -= tensor::f32_from_bf16(tensor::bf16_from_f32(copy[k]));
+    place_bf16(copy, to.rows + row, to);
+  }
+}
+
+void LinearLayers::place_bf16(const float* x, int64_t row, const Activations& to) const {
+  const int64_t group = to.group[kBf16], g = row / group, r = row % group,
+                in_group = std::min(group, to.bf16_rows - g * group);
+  const int64_t padded = round_up(to.cols, kBlock);
+  if (to.gemm) {
+    std::uint16_t* tiles = to.bf16 + g * group * padded + r * kBlock;  // [blocks][16 rows][32 inputs]
+    for (int64_t k = 0; k < to.cols; k += kBlock) kernels_.round_bf16(x + k, kBlock / 2, 1, tiles + k * 16);
+  } else if (to.bf16_wide != nullptr) {
+    kernels_.round_bf16_wide(x, padded / 2, in_group, to.bf16_wide + g * group * padded + 2 * r);
+  } else {
+    kernels_.round_bf16(x, padded / 2, in_group, to.bf16 + g * group * padded + 2 * r);
   }
 }
 
@@ -224,7 +232,7 @@ void LinearLayers::for_row_blocks(const Input& input, const Needs& needs, F&& mu
 }
 
 void LinearLayers::reserve_sums(int64_t rows) {
-  const auto bytes = static_cast<std::size_t>(4 * round_up(rows, 16) * kPanel) * sizeof(float);
+  const auto bytes = static_cast<std::size_t>(4 * round_up(2 * rows, 16) * kPanel) * sizeof(float);
   for (Worker& worker : workers_) grow(&worker.sums, bytes);
 }
 
@@ -288,7 +296,7 @@ const float* LinearLayers::widen(const PackedWeight& weight, int64_t panel, int6
 
 void LinearLayers::multiply_float(const PackedWeight& weight, int64_t panel, int count, const Activations& a,
                                   Worker& worker, float* sums) const {
-  const int64_t stride = round_up(a.rows, 16) * kPanel;
+  const int64_t stride = a.sum_rows * kPanel;
   std::fill(sums, sums + count * stride, 0.0f);
   float* scratch = floats(worker.scratch);
   for (int64_t k = 0; k < a.cols; k += kFloatInputs) {
@@ -310,29 +318,37 @@ void LinearLayers::multiply_float(const PackedWeight& weight, int64_t panel, int
 
 void LinearLayers::multiply_bf16(const PackedWeight& weight, int64_t panel, int count, const Activations& a,
                                  float* sums) const {
-  const int64_t padded = round_up(a.cols, kBlock), stride = round_up(a.rows, 16) * kPanel;
+  const int64_t padded = round_up(a.cols, kBlock), stride = a.sum_rows * kPanel;
+  const auto add_parts = [&] {
+    const int64_t second = a.rows * kPanel;
+    for (int i = 0; i < count; ++i) {
+      float* of_panel = sums + i * stride;
+      for (int64_t k = 0; k < second; ++k) of_panel[k] += of_panel[second + k];
+    }
+  };
   const auto weights = [&](int i) { return reinterpret_cast<const std::uint16_t*>(weight.panel(panel + i)); };
   if (a.gemm) {
     const Bf16Gemm gemm = {.w = {weights(0), count == 2 ? weights(1) : nullptr},
                            .pairs = padded / 2,
-                           .groups = (a.rows + 15) / 16,
+                           .groups = a.sum_rows / 16,
                            .a = a.bf16,
                            .acc = {sums, sums + stride}};
     kernels_.bf16_gemm(&gemm);
-    return;
+    return add_parts();
   }
   for (int i = 0; i < count; ++i) {
-    for (int64_t first = 0; first < a.rows; first += a.group[kBf16]) {
+    for (int64_t first = 0; first < a.bf16_rows; first += a.group[kBf16]) {
       const int64_t at = first * padded;
       const void* rows = a.bf16_wide != nullptr ? static_cast<const void*>(a.bf16_wide + at) : a.bf16 + at;
       const Bf16Tile tile = {.w = weights(i),
                              .pairs = padded / 2,
-                             .rows = static_cast<int>(std::min(a.group[kBf16], a.rows - first)),
+                             .rows = static_cast<int>(std::min(a.group[kBf16], a.bf16_rows - first)),
                              .a = rows,
                              .out = sums + i * stride + first * kPanel};
       kernels_.bf16_tile(&tile);
     }
   }
+  add_parts();
 }
 
 void LinearLayers::multiply(const PackedWeight& weight, int64_t panel, int count, const Activations& a, Worker& worker,
@@ -343,8 +359,7 @@ void LinearLayers::multiply(const PackedWeight& weight, int64_t panel, int count
     case kFloat:
       return multiply_float(weight, panel, count, a, worker, sums);
     default:
-      for (int i = 0; i < count; ++i)
-        multiply_quant(weight, panel + i, a, worker, sums + i * round_up(a.rows, 16) * kPanel);
+      for (int i = 0; i < count; ++i) multiply_quant(weight, panel + i, a, worker, sums + i * a.sum_rows * kPanel);
   }
 }
 
@@ -367,7 +382,7 @@ void LinearLayers::linear(const LinearCall& call) {
             multiply(weight, p, count, a, worker, floats(worker.sums));
             for (int i = 0; i < count; ++i) {
               const int64_t column = (p + i) * kPanel;
-              const StoreTile tile = {.sums = floats(worker.sums) + i * round_up(a.rows, 16) * kPanel,
+              const StoreTile tile = {.sums = floats(worker.sums) + i * a.sum_rows * kPanel,
                                       .rows = static_cast<int>(a.rows),
                                       .outputs = static_cast<int>(std::min<int64_t>(kPanel, weight.rows() - column)),
                                       .bias = output.bias == nullptr ? nullptr : output.bias + column,
@@ -393,7 +408,7 @@ void LinearLayers::gated_linear(const GatedLinearCall& call) {
       {call.x, call.norm_weight, call.norm_eps}, needs, [&](int w, int workers, int64_t first, const Activations& a) {
         Worker& worker = workers_[static_cast<std::size_t>(w)];
         const Range mine = share(gate.panels(), w, workers);
-        const int64_t stride = round_up(a.rows, 16) * kPanel;
+        const int64_t stride = a.sum_rows * kPanel;
         float* gate_sums = floats(worker.sums);
         float* up_sums = gate_sums + 2 * stride;
         for (int64_t p = mine.begin; p < mine.end; p += 2) {
