@@ -3,7 +3,6 @@
 import http.client
 import json
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -58,7 +57,7 @@ class Surface(unittest.TestCase):
         fields = dict(model=self.server.model(), prompt="the quick", max_tokens=30, temperature=1.0, seed=3, ignore_eos=True)
         whole = self.server.ok("/v1/completions", **fields)
         stream = self.server.stream("/v1/completions", stream_options={"include_usage": True}, **fields)
-        events = list(stream)
+        events = stream.rest()
         self.assertTrue(stream.done)
         self.assertEqual(whole["choices"][0]["text"], "".join(c["text"] for e in events for c in e["choices"]))
         self.assertEqual([], events[-1]["choices"])
@@ -160,10 +159,9 @@ class Operation(unittest.TestCase):
     def test_sigterm_lets_running_replies_finish(self):
         with Server(LLAMA) as server:
             stream = server.stream("/v1/completions", model=server.model(), prompt="the fox", **FOREVER)
-            events = iter(stream)
-            next(events)
-            server.process.send_signal(signal.SIGTERM)
-            rest = list(events)
+            next(iter(stream))
+            server.terminate()
+            rest = stream.rest()
             self.assertTrue(stream.done, "the stream was cut")
             self.assertEqual("length", rest[-1]["choices"][0]["finish_reason"])
             self.assertEqual(0, server.process.wait(PATIENCE_S))
@@ -172,7 +170,7 @@ class Operation(unittest.TestCase):
         with Server(LLAMA) as server:
             stream = server.stream("/v1/completions", model=server.model(), prompt="the fox", **FOREVER)
             next(iter(stream))
-            server.process.send_signal(signal.SIGTERM)
+            server.terminate()
             deadline = time.monotonic() + 20
             while time.monotonic() < deadline and server.process.poll() is None:
                 try:
@@ -184,21 +182,22 @@ class Operation(unittest.TestCase):
                 time.sleep(0.02)
             else:
                 self.assertIsNotNone(server.process.poll(), "still accepting after SIGTERM")
-            list(stream)
+            self.assertEqual("length", stream.rest()[-1]["choices"][0]["finish_reason"])
 
     def test_every_route_asks_for_the_key(self):
-        with Server(LLAMA, "--api-key", "open-sesame") as server:
+        with Server(LLAMA, key="open-sesame") as server:
             body = dict(prompt=[4, 5], max_tokens=1)
             for method, path in (
                 ("POST", "/v1/completions"), ("POST", "/v1/chat/completions"), ("GET", "/v1/models"), ("POST", "/tokenize"),
-                ("POST", "/detokenize"), ("POST", "/apply-template"), ("GET", "/metrics"),
+                ("POST", "/detokenize"), ("POST", "/apply-template"), ("GET", "/metrics"), ("GET", "/health"),
             ):
                 for headers in ({}, {"Authorization": "Bearer open-sesam"}, {"Authorization": "open-sesame"}):
                     self.assertEqual(401, server.request(method, path, body if method == "POST" else None, headers).status, path)
-            key = {"Authorization": "Bearer open-sesame"}
-            self.assertEqual(200, server.request("GET", "/v1/models", headers=key).status)
-            name = server.request("GET", "/v1/models", headers=key).json["data"][0]["id"]
-            self.assertEqual(200, server.request("POST", "/v1/completions", dict(body, model=name), key).status)
+            self.assertEqual(200, server.post("/v1/completions", dict(body, model=server.model())).status)
+
+    def test_of_a_flag_given_twice_the_last_counts(self):
+        with Server(LLAMA, "--served-model-name", "brook", "--served-model-name", "river") as server:
+            self.assertEqual("river", server.model())
 
     def test_served_model_name(self):
         with Server(LLAMA, "--served-model-name", "river") as server:

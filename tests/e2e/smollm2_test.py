@@ -8,7 +8,7 @@ import openai
 
 from weir_server import HOST, PATIENCE_S, ROOT, Server, at_once, program, smollm2
 
-FRANCE = [{"role": "user", "content": "What is the capital of France?"}]
+FRANCE = [{"role": "user", "content": "What is the capital of France? Answer in one sentence."}]
 
 
 class Answers(unittest.TestCase):

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -65,8 +66,10 @@ class Reply:
 class Server:
     """`with Server(model, "--block-size", 1) as server:`; leaving the block stops it and checks that it ended well."""
 
-    def __init__(self, model, *arguments, env=None):
+    def __init__(self, model, *arguments, env=None, key=None):
         self.port = free_port()
+        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
+        arguments += ("--api-key", key) if key else ()
         self.log = tempfile.TemporaryFile()
         command = [program(), "serve", str(model), "--host", HOST, "--port", str(self.port), *map(str, arguments)]
         self.process = subprocess.Popen(
@@ -78,6 +81,7 @@ class Server:
             preexec_fn=end_with_parent,
         )
         self.command = " ".join(command[1:])
+        self.asked_to_end, self.said = False, ""
 
     def __enter__(self):
         deadline = time.monotonic() + PATIENCE_S
@@ -91,6 +95,7 @@ class Server:
                 pass
             if time.monotonic() > deadline:
                 self.process.kill()
+                self.process.wait()
                 raise AssertionError(f"weir {self.command}\nnot ready after {PATIENCE_S} s:\n{self.output()}")
             time.sleep(0.05)
 
@@ -103,22 +108,34 @@ class Server:
 
     def stop(self):
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            self.terminate()
             try:
                 self.process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        self.output()
+        self.log.close()
         return self.process.returncode
 
+    def terminate(self):
+        """SIGTERM, but never a second one: that ends the server at once, with status 1."""
+        if not self.asked_to_end:
+            self.asked_to_end = True
+            self.process.send_signal(signal.SIGTERM)
+
     def output(self):
-        self.log.seek(0)
-        return self.log.read().decode("utf-8", "replace")[-20000:]
+        if not self.log.closed:
+            self.log.seek(0)
+            self.said = self.log.read().decode("utf-8", "replace")
+        return self.said[-20000:]
 
     # ---------------------------------------------------------------------------------------- HTTP
     def request(self, method, path, body=None, headers=None):
         data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-        headers = dict({"Content-Type": "application/json"} if data is not None else {}, **(headers or {}))
+        headers = self.headers if headers is None else headers
+        if data is not None:
+            headers = dict(headers, **{"Content-Type": "application/json"})
         connection = http.client.HTTPConnection(HOST, self.port, timeout=PATIENCE_S)
         try:
             connection.request(method, path, data, headers)
@@ -171,10 +188,8 @@ class Server:
 
     def memory_peak(self):
         """bytes the process held at most, resident"""
-        for line in open(f"/proc/{self.process.pid}/status", encoding="ascii"):
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-        raise AssertionError("no VmHWM in /proc")
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.M)[1]) * 1024
 
 
 class EventStream:
@@ -200,6 +215,12 @@ class EventStream:
     def close(self):
         self.response.close()
         self.connection.close()
+
+    def rest(self):
+        """the remaining events; the connection is closed after them"""
+        events = list(self)
+        self.close()
+        return events
 
 
 def at_once(calls):
