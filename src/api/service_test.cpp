@@ -90,6 +90,8 @@ class ServiceTest : public ::testing::Test {
   void stop() {
     if (server_) server_->stop();
     if (service_) service_->stop();
+    if (engine_) engine_->stop();
+    engine_ = nullptr;
     service_.reset();
     server_.reset();
   }

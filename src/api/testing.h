@@ -88,13 +88,16 @@ class FakeEngine final : public EngineClient {
     info_.max_num_seqs = max_num_seqs;
     thread_ = std::thread([this] { loop(); });
   }
-  ~FakeEngine() override {
+  ~FakeEngine() override { stop(); }
+
+  // Nothing comes out after this.
+  void stop() {
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
     }
     changed_.notify_all();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
 
   Result<std::vector<SeqId>> submit_all(std::vector<engine::SequenceRequest> requests) override {
