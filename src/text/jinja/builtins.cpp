@@ -13,7 +13,8 @@ namespace weir::text::jinja {
 
 Bound::Bound(std::string_view function, const Args& args, std::initializer_list<std::string_view> parameters,
              std::size_t required)
-    : function_(function), parameters_(parameters) {
+    : function_(function) {
+  std::copy(parameters.begin(), parameters.end(), std::begin(parameters_));
   if (args.positional.size() > parameters.size())
     raise("{}() takes at most {} arguments ({} given)", function, parameters.size(), args.positional.size());
   for (std::size_t i = 0; i < args.positional.size(); ++i) values_[i] = &args.positional[i];
@@ -25,7 +26,7 @@ Bound::Bound(std::string_view function, const Args& args, std::initializer_list<
     slot = &value;
   }
   for (std::size_t i = 0; i < required; ++i)
-    if (values_[i] == nullptr) raise("{}() missing required argument: '{}'", function, std::data(parameters)[i]);
+    if (values_[i] == nullptr) raise("{}() missing required argument: '{}'", function, parameters_[i]);
 }
 
 Int Bound::integer(std::size_t i, Int fallback) const {
@@ -34,8 +35,7 @@ Int Bound::integer(std::size_t i, Int fallback) const {
 
 const Value& Bound::string(std::size_t i) const {
   require_defined(at(i));
-  if (!at(i).is_string())
-    raise("{}() argument '{}' must be str, not {}", function_, std::data(parameters_)[i], type_name(at(i)));
+  if (!at(i).is_string()) raise("{}() argument '{}' must be str, not {}", function_, parameters_[i], type_name(at(i)));
   return at(i);
 }
 

@@ -49,7 +49,7 @@ class Bound {
  private:
   static constexpr std::size_t kMaxParameters = 6;
   std::string_view function_;
-  std::initializer_list<std::string_view> parameters_;
+  std::string_view parameters_[kMaxParameters];  // copied: the list in a constructor's call ends with that call
   const Value* values_[kMaxParameters] = {};
 };
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "text/jinja/filters.h"
+#include "text/jinja/merge_sort.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/text_ops.h"
 #include "text/jinja/unicode.h"
@@ -63,7 +64,7 @@ Value key_of(Interpreter& in, const Path& path, const Value& item, bool case_sen
 using Keyed = std::pair<Value, Value>;  // key, item
 
 void sort_by_key(Interpreter& in, std::vector<Keyed>& items, bool reverse) {
-  std::stable_sort(items.begin(), items.end(), [&](const Keyed& a, const Keyed& b) {
+  merge_sort(items, [&](const Keyed& a, const Keyed& b) {
     return reverse ? less(b.first, a.first, in.budget()) : less(a.first, b.first, in.budget());
   });
 }

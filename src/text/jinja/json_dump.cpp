@@ -1,9 +1,9 @@
 // json.dumps, as transformers' tojson calls it.
 
-#include <algorithm>
 #include <cmath>
 
 #include "text/jinja/builtins.h"
+#include "text/jinja/merge_sort.h"
 #include "text/jinja/unicode.h"
 
 namespace weir::text::jinja {
@@ -121,8 +121,7 @@ class JsonWriter {
     std::vector<const std::pair<Value, Value>*> entries;
     for (const auto& entry : dict.entries) entries.push_back(&entry);
     if (options_.sort_keys)
-      std::stable_sort(entries.begin(), entries.end(),
-                       [&](const auto* a, const auto* b) { return less(a->first, b->first, in_.budget()); });
+      merge_sort(entries, [&](const auto* a, const auto* b) { return less(a->first, b->first, in_.budget()); });
     out_ += '{';
     ++level_;
     for (std::size_t i = 0; i < entries.size(); ++i) {
