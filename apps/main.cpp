@@ -43,7 +43,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--scheduling-policy", engine.scheduling_policy, "who goes first")
       ->check(CLI::IsMember({"fcfs", "priority"}))
       ->capture_default_str();
-  app.add_option("--kv-cache-dtype", engine.kv_cache_dtype, "auto: f32 for F32 weights, bf16 for BF16, else f16")
+  app.add_option("--kv-cache-dtype", engine.kv_cache_dtype, "auto: f32 for F32 weights, else f16")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "int8", "fp8"}))
       ->capture_default_str();
   app.add_option_function<std::string>(
