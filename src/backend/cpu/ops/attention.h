@@ -14,7 +14,7 @@
 //   order, whether one
 //     thread did them all or each was another's (Flash-Decoding).
 // Work is cut into (sequence, KV head, up to 48 rows of (token, query head)) and, when those are too few for the
-// threads, into runs.
+// threads, into runs. Where few rows share the KV (decode) a piece takes several KV heads, to read long stretches.
 //
 // Cost: keys and values are read once per 48 rows and widened to F32 in the cache; beyond that 2 multiply-adds per
 // (row, token, dimension) and one exponential per (row, token).
