@@ -16,6 +16,8 @@ namespace {
 
 #include "backend/cpu/linear/gemm_bf16_amx.inc"
 
+#include "backend/cpu/linear/table.inc"
+
 }  // namespace
 
 const Kernels kAmxKernels = {
@@ -23,22 +25,13 @@ const Kernels kAmxKernels = {
     .float_rows = 12,
     .bf16_rows = 8,
     .bf16_wide = 1,
-    .quant_tile = {nullptr, nullptr, nullptr, quant_tile<kQ4_0>, quant_tile<kQ4_1>, quant_tile<kQ5_0>,
-                   quant_tile<kQ5_1>, quant_tile<kQ8_0>, quant_tile<kQ4_K>, quant_tile<kQ5_K>, quant_tile<kQ6_K>},
+    .quant_tile = WEIR_QUANT_TILES,
     .quant_gemm = {nullptr, nullptr, nullptr, quant_gemm<kQ4_0>, quant_gemm<kQ4_1>, quant_gemm<kQ5_0>,
                    quant_gemm<kQ5_1>, quant_gemm<kQ8_0>, quant_gemm<kQ4_K>, quant_gemm<kQ5_K>, quant_gemm<kQ6_K>},
     .float_tile = float_tile,
     .bf16_tile = bf16_tile,
     .bf16_gemm = bf16_gemm,
-    .norm_row = norm_row,
-    .quantise_row = quantise_row,
-    .widen_f16 = widen_f16,
-    .widen_bf16 = widen_bf16,
-    .round_bf16 = round_bf16,
-    .round_bf16_wide = round_bf16_wide,
-    .dequantise = dequantise,
-    .store = store,
-    .store_gated = store_gated,
+    WEIR_ROW_KERNELS,
 };
 
 }  // namespace weir::backend::cpu::linear

@@ -12,6 +12,8 @@ namespace {
 
 #include "backend/cpu/linear/tiles_zmm.inc"
 
+#include "backend/cpu/linear/table.inc"
+
 }  // namespace
 
 const Kernels kAvx512Kernels = {
@@ -19,21 +21,12 @@ const Kernels kAvx512Kernels = {
     .float_rows = 12,
     .bf16_rows = 0,
     .bf16_wide = 0,
-    .quant_tile = {nullptr, nullptr, nullptr, quant_tile<kQ4_0>, quant_tile<kQ4_1>, quant_tile<kQ5_0>,
-                   quant_tile<kQ5_1>, quant_tile<kQ8_0>, quant_tile<kQ4_K>, quant_tile<kQ5_K>, quant_tile<kQ6_K>},
+    .quant_tile = WEIR_QUANT_TILES,
     .quant_gemm = {},
     .float_tile = float_tile,
     .bf16_tile = nullptr,
     .bf16_gemm = nullptr,
-    .norm_row = norm_row,
-    .quantise_row = quantise_row,
-    .widen_f16 = widen_f16,
-    .widen_bf16 = widen_bf16,
-    .round_bf16 = round_bf16,
-    .round_bf16_wide = round_bf16_wide,
-    .dequantise = dequantise,
-    .store = store,
-    .store_gated = store_gated,
+    WEIR_ROW_KERNELS,
 };
 
 }  // namespace weir::backend::cpu::linear
