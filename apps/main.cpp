@@ -174,6 +174,8 @@ int weir_main(int argc, char** argv) {
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
+  // Scripts add flags behind those they were given.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   int status = 0;
   add_serve(app, status);
   add_terminal(app, status);
