@@ -236,6 +236,7 @@ SequenceOutput Engine::Impl::accept(const Runner::Sampled& sampled, double now) 
 void Engine::Impl::step() {
   const sched::StepPlan plan = scheduler->schedule(monotonic_s());
   CHECK(!plan.empty(), "{} sequences and no progress", sequences.size());
+  publish_stats();  // a first step may be long: who is running shows while it runs
   const double start = monotonic_s();
   for (const SeqId id : plan.admitted) {
     Sequence& sequence = *sequences.at(id);
