@@ -116,7 +116,7 @@ Status Engine::Impl::build(load::ModelFiles& files) {
     options.isa = backend::cpu::parse_isa(config.isa);
     if (!options.isa) {
       return fail_at("isa", ErrorCode::kInvalidArgument,
-                     "--isa '{}' is unknown; use scalar, avx2, avx2-vnni, avx512 or avx512-vnni", config.isa);
+                     "--isa '{}' is unknown; use scalar, avx2, avx2-vnni, avx512, avx512-vnni or amx", config.isa);
     }
   }
   WEIR_TRY(backend, backend::cpu::make_cpu_backend(options));

@@ -51,6 +51,7 @@ struct SequenceRequest {
 using sample::PositionLogprobs;
 using sample::TokenLogprob;
 
+// kError: the logits were not finite, i.e. the model's weights or its numbers are broken.
 enum class FinishReason { kStop, kLength, kError };
 
 struct SequenceOutput {

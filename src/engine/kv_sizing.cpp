@@ -50,6 +50,10 @@ kv::KvLayout layout_for(const load::ModelSpec& spec, tensor::DType dtype, int bl
 
 Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec, const kv::KvLayout& layout,
                          std::int64_t available_memory) {
+  if (config.max_model_len == 1) {
+    return fail_at("max-model-len", ErrorCode::kInvalidArgument,
+                   "--max-model-len 1 leaves no room for a reply; give at least 2, or 0 for the model's own");
+  }
   KvSizing sizing;
   sizing.max_model_len = config.max_model_len > 0 ? config.max_model_len : spec.context_length;
   const std::int64_t one_sequence = layout.blocks_needed(sizing.max_model_len, kStepTokens);
@@ -69,6 +73,14 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
     blocks = bytes / layout.block_bytes();
   }
   blocks = std::min(blocks, kMaxBlocks);
+  if (blocks * layout.block_bytes() > available_memory) {
+    return fail_at(
+        config.num_kv_blocks ? "num-kv-blocks" : "kv-cache-memory", ErrorCode::kInvalidArgument,
+        "the KV pool asked for has {} blocks of {} bytes, {:.1f} GB; this machine has {:.1f} GB available. Give a "
+        "smaller {}",
+        blocks, layout.block_bytes(), static_cast<double>(blocks * layout.block_bytes()) / 1e9,
+        static_cast<double>(available_memory) / 1e9, config.num_kv_blocks ? "--num-kv-blocks" : "--kv-cache-memory");
+  }
   if (config.max_model_len == 0) {
     sizing.max_model_len = longest_sequence(layout, blocks, sizing.max_model_len);
   }
