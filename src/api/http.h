@@ -42,6 +42,10 @@ class Reply {
   virtual void on_gone(std::function<void()> gone) = 0;
 };
 
+// Asked with the header of a request (no body) while the body is still to come. False: the body is not worth reading;
+// the handler gets the request without it, and the connection closes after the answer.
+using HttpGate = std::function<bool(const HttpRequest& head)>;
+
 using HttpHandler = std::function<void(HttpRequest, std::shared_ptr<Reply>)>;
 
 }  // namespace weir::api

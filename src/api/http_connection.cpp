@@ -109,6 +109,7 @@ Connection::Connection(ConnectionContext& context, asio::ip::tcp::socket socket)
 
 void Connection::start() {
   next_request();
+  read_deadline_ = Clock::now() + context_.limits.first;
 }
 
 void Connection::next_request() {
@@ -166,6 +167,7 @@ void Connection::parse() {
   if (state_ != State::kReading || in_.empty()) return;
   if (!parser_) {
     parser_ = std::make_unique<HttpRequestParser>(context_.limits);
+    header_checked_ = false;
     read_deadline_ = Clock::now() + context_.limits.header;
   }
   const auto state = parser_->feed(in_);
@@ -173,6 +175,7 @@ void Connection::parse() {
     const auto refusal = parser_->refusal();
     return refuse(refusal.status, refusal.error);
   }
+  if (state == HttpRequestParser::State::kBody && refused_by_header()) return;
   account_body(parser_->body_bytes());
   if (*context_.body_bytes > context_.limits.all_bodies_bytes) {
     return refuse(503, {ErrorCode::kOverloaded,
@@ -186,6 +189,19 @@ void Connection::parse() {
     unsent_.append("HTTP/1.1 100 Continue\r\n\r\n");
     start_write();
   }
+}
+
+bool Connection::refused_by_header() {
+  if (std::exchange(header_checked_, true) || !context_.gate) return false;
+  auto parsed = parser_->head();
+  auto& request = parsed.request;
+  request.peer = peer_;
+  request.arrived_s = monotonic_s();
+  if (context_.gate(request)) return false;
+  parser_.reset();
+  begin_exchange(false, parsed.head_only, parsed.http_1_1);
+  context_.handler(std::move(request), std::make_shared<ConnectionReply>(shared_from_this(), exchange_));
+  return true;
 }
 
 void Connection::dispatch() {

@@ -24,6 +24,7 @@ struct ConnectionContext {
   boost::asio::io_context io{1};
   HttpLimits limits;
   HttpHandler handler;
+  HttpGate gate;
   std::atomic<bool> draining{false};
   std::atomic<int> answering{0};  // exchanges that have not ended
   std::shared_ptr<std::atomic<std::size_t>> body_bytes = std::make_shared<std::atomic<std::size_t>>(0);
@@ -67,6 +68,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_read(const boost::system::error_code& error, std::size_t bytes);
   void parse();
   void dispatch();
+  bool refused_by_header();
   void refuse(int status, Error error);
   void begin_exchange(bool keep_alive, bool head_only, bool http_1_1);
   void start_write();
@@ -86,6 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t sent_ = 0;  // bytes of sending_ that the socket took
   std::size_t discarded_ = 0;
   std::unique_ptr<HttpRequestParser> parser_;  // of the request being read; null between requests
+  bool header_checked_ = false;                // by the gate
   std::size_t counted_body_bytes_ = 0;         // of it, in ConnectionContext::body_bytes
   std::shared_ptr<Exchange> exchange_;
   Clock::time_point read_deadline_ = Clock::time_point::max();

@@ -95,8 +95,8 @@ std::size_t HttpRequestParser::body_bytes() const {
   return impl_->beast.get().body().size();
 }
 
-HttpRequestParser::Request HttpRequestParser::take() {
-  auto message = impl_->beast.release();
+HttpRequestParser::Request HttpRequestParser::head() const {
+  const auto& message = impl_->beast.get();
   const auto field = [&](http::field name) { return std::string(message[name]); };
   Request out;
   out.keep_alive = message.keep_alive();
@@ -107,9 +107,14 @@ HttpRequestParser::Request HttpRequestParser::take() {
   request.host = field(http::field::host);
   request.origin = field(http::field::origin);
   request.authorization = field(http::field::authorization);
-  request.body = std::move(message.body());
   out.head_only = request.method == "HEAD";
   if (out.head_only) request.method = "GET";
+  return out;
+}
+
+HttpRequestParser::Request HttpRequestParser::take() {
+  Request out = head();
+  out.request.body = std::move(impl_->beast.get().body());
   return out;
 }
 

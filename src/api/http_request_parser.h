@@ -36,7 +36,8 @@ class HttpRequestParser {
     bool head_only = false;
     bool http_1_1 = false;
   };
-  Request take();  // kComplete
+  Request head() const;  // kBody and kComplete; without the body
+  Request take();        // kComplete
 
   struct Refusal {
     int status = 400;

@@ -80,10 +80,11 @@ HttpServer::~HttpServer() {
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(const std::string& host, std::uint16_t port,
-                                                       const HttpLimits& limits, HttpHandler handler) {
+                                                       const HttpLimits& limits, HttpHandler handler, HttpGate gate) {
   auto impl = std::make_unique<Impl>();
   impl->context.limits = limits;
   impl->context.handler = std::move(handler);
+  impl->context.gate = std::move(gate);
 
   error_code error;
   auto address = asio::ip::make_address(host, error);

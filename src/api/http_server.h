@@ -23,6 +23,7 @@ struct HttpLimits {
   std::size_t unsent_stream_bytes = 4 * 1024 * 1024;  // a reader that falls further behind a stream is given up
   std::size_t read_ahead_bytes = 64 * 1024;           // of a next request, kept while the one before is answered
   int connections = 1024;
+  std::chrono::milliseconds first{60'000};        // from the connection to the first byte of its first request
   std::chrono::milliseconds idle{75'000};         // between requests
   std::chrono::milliseconds header{10'000};       // from a request's first byte to the end of its header
   std::chrono::milliseconds body_stall{20'000};   // without a byte of the body
@@ -31,10 +32,10 @@ struct HttpLimits {
 
 class HttpServer {
  public:
-  // Binds and listens; nothing is accepted before start(). `handler` is called on the I/O thread and must not block.
-  // Port 0: any free one.
+  // Binds and listens; nothing is accepted before start(). `handler` and `gate` are called on the I/O thread and must
+  // not block. Without a gate every body is read. Port 0: any free one.
   static Result<std::unique_ptr<HttpServer>> listen(const std::string& host, std::uint16_t port,
-                                                    const HttpLimits& limits, HttpHandler handler);
+                                                    const HttpLimits& limits, HttpHandler handler, HttpGate gate = {});
   ~HttpServer();  // stop()
 
   std::uint16_t port() const;

@@ -16,15 +16,18 @@ using testing::RawClient;
 // Answers /echo with the body and keeps every other reply for the test.
 class HttpServerTest : public ::testing::Test {
  protected:
-  void start(HttpLimits limits = {}) {
-    auto server = HttpServer::listen("127.0.0.1", 0, limits, [this](HttpRequest request, std::shared_ptr<Reply> reply) {
-      if (request.path == "/echo") return reply->send(200, "text/plain", request.method + " " + request.body);
-      if (request.path == "/drop") return;
-      std::lock_guard lock(mutex_);
-      reply->on_gone([this] { ++gone_; });
-      kept_.push_back(std::move(reply));
-      requests_.push_back(std::move(request));
-    });
+  void start(HttpLimits limits = {}, HttpGate gate = {}) {
+    auto server = HttpServer::listen(
+        "127.0.0.1", 0, limits,
+        [this](HttpRequest request, std::shared_ptr<Reply> reply) {
+          if (request.path == "/echo") return reply->send(200, "text/plain", request.method + " " + request.body);
+          if (request.path == "/drop") return;
+          std::lock_guard lock(mutex_);
+          reply->on_gone([this] { ++gone_; });
+          kept_.push_back(std::move(reply));
+          requests_.push_back(std::move(request));
+        },
+        std::move(gate));
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
     server_->start();
@@ -213,6 +216,26 @@ TEST_F(HttpServerTest, says_continue_to_a_client_that_asks) {
   EXPECT_EQ(client.response().body, "POST abc");
 }
 
+TEST_F(HttpServerTest, does_not_read_the_body_of_a_request_that_its_header_refuses) {
+  start({}, [](const HttpRequest& head) { return head.authorization == "Bearer k"; });
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n";
+  for (const std::string more : {"", "Expect: 100-continue\r\n"}) {
+    RawClient client(server_->port());
+    client.send(head + more + "\r\n");
+    const auto response = client.response();
+    EXPECT_EQ(response.body, "POST ");  // answered without the body
+    EXPECT_EQ(response.headers.at("connection"), "close");
+    EXPECT_TRUE(client.at_end());
+  }
+  RawClient chunked(server_->port());
+  chunked.send("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+  EXPECT_EQ(chunked.response().body, "POST ");
+  RawClient allowed(server_->port());
+  allowed.send(head + "Authorization: Bearer k\r\n\r\na");
+  allowed.send("bc");
+  EXPECT_EQ(allowed.response().body, "POST abc");
+}
+
 TEST_F(HttpServerTest, decodes_the_path) {
   start();
   RawClient client(server_->port());
@@ -284,7 +307,7 @@ TEST_F(HttpServerTest, sends_a_large_whole_answer_to_a_slow_reader) {
 
 TEST_F(HttpServerTest, closes_connections_that_stall) {
   HttpLimits limits;
-  limits.idle = limits.header = limits.body_stall = std::chrono::milliseconds(300);
+  limits.first = limits.idle = limits.header = limits.body_stall = std::chrono::milliseconds(300);
   start(limits);
   RawClient idle(server_->port());
   EXPECT_TRUE(idle.at_end());
