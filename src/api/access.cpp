@@ -95,14 +95,14 @@ Status AccessPolicy::check(const HttpRequest& request) const {
   if (loopback_ && !host_ok(request.host)) {
     return fail(ErrorCode::kInvalidArgument,
                 "this server answers on this machine only and does not know the host '{}'; use localhost or 127.0.0.1",
-                request.host);
+                request.host.substr(0, 80));
   }
   if (!request.origin.empty()) {
     const std::string_view origin = request.origin;
     const auto scheme_end = origin.find("://");
     if (scheme_end == std::string_view::npos || lower(origin.substr(scheme_end + 3)) != lower(request.host)) {
       return fail(ErrorCode::kInvalidArgument, "requests from pages of another origin ('{}') are not answered",
-                  request.origin);
+                  request.origin.substr(0, 80));
     }
   }
   if (!api_key_.empty() && !key_ok(request.authorization)) {

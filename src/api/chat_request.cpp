@@ -71,6 +71,8 @@ Status parse_message(std::size_t i, Json& message) {
   const auto content = message.find("content");
   if (content == message.end() || content->is_null()) {
     if (!has_calls && *role != "assistant") return bad_message(i, "content", "content is missing");
+    // Templates join the content to other text, which nothing but a string allows.
+    message["content"] = "";
   } else if (content->is_array()) {
     WEIR_RETURN_IF_ERROR(flatten_content(i, *content));
   } else if (!content->is_string()) {

@@ -56,7 +56,7 @@ Result<Json> parse_json(std::string_view text) {
     std::string_view why = e.what();
     if (const auto end = why.find("] "); end != std::string_view::npos) why.remove_prefix(end + 2);
     // The library quotes the last token it read, which may be as long as the body.
-    constexpr std::size_t kQuoted = 300;
+    constexpr std::size_t kQuoted = 160;
     return fail(ErrorCode::kInvalidArgument, "the request body is not valid JSON: {}", why.substr(0, kQuoted));
   }
 }

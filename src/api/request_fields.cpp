@@ -121,9 +121,13 @@ Status parse_sampling(const Fields& fields, const ParseContext& context, Generat
   if (const Json* seed = fields.find("seed")) {
     if (seed->is_number_unsigned()) {
       out.seed = seed->get<std::uint64_t>();
+    } else if (auto number = to_integer(*seed, "seed", std::numeric_limits<std::int64_t>::min(), kMaxInt); number) {
+      out.seed = static_cast<std::uint64_t>(*number);
     } else {
-      WEIR_TRY(const std::int64_t number, to_integer(*seed, "seed", std::numeric_limits<std::int64_t>::min(), kMaxInt));
-      out.seed = static_cast<std::uint64_t>(number);
+      // Its message names the range of the signed numbers only.
+      return fail_at(
+          "seed", ErrorCode::kInvalidArgument, "seed must be a whole number of 64 bits, from {} to {}, not {}",
+          std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::uint64_t>::max(), describe_json(*seed));
     }
   }
   return {};

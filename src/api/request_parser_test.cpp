@@ -262,6 +262,22 @@ TEST(RequestParser, prepares_messages_for_the_template) {
   EXPECT_FALSE(parsed->generation.add_special_tokens);
 }
 
+TEST(RequestParser, missing_content_is_an_empty_text) {
+  const auto parsed = chat(
+      R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f"}}]},
+      {"role":"assistant","tool_calls":[{"function":{"name":"f"}}]},{"role":"assistant"}]})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_EQ(parsed->chat.messages[i]["content"], "") << i;
+}
+
+TEST(RequestParser, seeds_have_64_bits) {
+  EXPECT_EQ(completion(R"({"prompt":"x","seed":-1})")->seed, 18446744073709551615ull);
+  EXPECT_EQ(completion(R"({"prompt":"x","seed":9223372036854775808})")->seed, 9223372036854775808ull);
+  const auto large = completion(R"({"prompt":"x","seed":18446744073709551616})");
+  ASSERT_FALSE(large);
+  EXPECT_NE(large.error().message.find("18446744073709551615"), std::string::npos) << large.error().message;
+}
+
 TEST(RequestParser, tool_choice_none_hides_the_tools) {
   const auto parsed = chat(
       R"({"messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none"})");
