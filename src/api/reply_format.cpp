@@ -90,7 +90,10 @@ class Writer {
   }
 
   std::string chosen_name(const TokenEntry& entry) const {
-    return request_->tokens_as_ids ? name(entry.id) : entry.piece;
+    // A control token the reply's text leaves out is still named. Those around an echoed prompt are not, so that the
+    // names join to the text.
+    const bool left_out = entry.piece.empty() && !entry.of_prompt && tokenizer().is_control(entry.id);
+    return request_->tokens_as_ids || left_out ? name(entry.id) : entry.piece;
   }
 
   void completion_logprobs(const std::vector<TokenEntry>& entries) {

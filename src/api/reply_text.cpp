@@ -61,7 +61,7 @@ void ReplyText::take_prompt(engine::SequenceOutput& output, ReplyPart& part) {
       part.text += piece;
       std::optional<engine::PositionLogprobs> at;
       if (i > 0 && i <= logprobs.size()) at = logprobs[i - 1];
-      add_entry(prompt_->ids[i], std::move(piece), std::move(at), part);
+      add_entry(prompt_->ids[i], std::move(piece), std::move(at), true, part);
     }
   }
   if (request_->prompt_logprobs >= 0) part.prompt_logprobs = std::move(logprobs);
@@ -79,7 +79,7 @@ void ReplyText::take_token(engine::SequenceOutput& output, std::size_t i, ReplyP
   show(piece, last, part);
   std::optional<engine::PositionLogprobs> at;
   if (i < output.logprobs.size()) at = std::move(output.logprobs[i]);
-  add_entry(id, std::move(piece), std::move(at), part);
+  add_entry(id, std::move(piece), std::move(at), false, part);
 }
 
 void ReplyText::show(std::string_view piece, bool last, ReplyPart& part) {
@@ -105,11 +105,11 @@ void ReplyText::show(std::string_view piece, bool last, ReplyPart& part) {
 }
 
 void ReplyText::add_entry(TokenId id, std::string piece, std::optional<engine::PositionLogprobs> logprobs,
-                          ReplyPart& part) {
+                          bool of_prompt, ReplyPart& part) {
   if (request_->logprobs < 0) return;
   const std::int64_t offset = characters_;
   characters_ += count_characters(piece);
-  part.entries.push_back({id, std::move(piece), offset, std::move(logprobs)});
+  part.entries.push_back({id, std::move(piece), offset, std::move(logprobs), of_prompt});
 }
 
 Finish ReplyText::finish_of(const engine::SequenceOutput& output) const {

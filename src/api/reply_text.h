@@ -30,6 +30,7 @@ struct TokenEntry {
   std::string piece;                                 // what it added to the text
   std::int64_t text_offset = 0;                      // characters before it
   std::optional<engine::PositionLogprobs> logprobs;  // none for the first token of a prompt
+  bool of_prompt = false;                            // echoed
 };
 
 // What one step adds to a choice; a whole reply is all its parts added up.
@@ -61,7 +62,8 @@ class ReplyText {
   void take_prompt(engine::SequenceOutput& output, ReplyPart& part);
   void take_token(engine::SequenceOutput& output, std::size_t i, ReplyPart& part);
   void show(std::string_view piece, bool last, ReplyPart& part);
-  void add_entry(TokenId id, std::string piece, std::optional<engine::PositionLogprobs> logprobs, ReplyPart& part);
+  void add_entry(TokenId id, std::string piece, std::optional<engine::PositionLogprobs> logprobs, bool of_prompt,
+                 ReplyPart& part);
   Finish finish_of(const engine::SequenceOutput& output) const;
 
   const GenerationRequest* request_;
