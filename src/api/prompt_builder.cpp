@@ -1,5 +1,6 @@
 #include "api/prompt_builder.h"
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 
@@ -8,6 +9,23 @@ namespace {
 
 std::string special_text(const text::Tokenizer& tokenizer, std::optional<TokenId> id) {
   return id ? std::string(tokenizer.token_text(*id)) : std::string();
+}
+
+// /tokenize takes this much text whatever the context; some seconds of work.
+constexpr std::int64_t kCountedBytes = 8 << 20;
+
+// A text whose bytes no max_model_len tokens can spell is refused unread. (Tokens that swallow the white space around
+// them or a run of unknown characters can stand for more; no text is mostly that.)
+Status check_bytes(const ServedModel& model, std::size_t bytes, TextUse use) {
+  std::int64_t limit = 0;
+  if (__builtin_mul_overflow(model.max_model_len, static_cast<std::int64_t>(model.longest_token_bytes), &limit))
+    return {};
+  if (use == TextUse::kCount) limit = std::max(limit, kCountedBytes);
+  if (limit == 0 || static_cast<std::int64_t>(bytes) <= limit) return {};
+  return fail_at("prompt", ErrorCode::kContextLengthExceeded,
+                 "the prompt has {} bytes, but the context of this model is {} tokens, which hold at most {} bytes; "
+                 "shorten the prompt",
+                 bytes, model.max_model_len, limit);
 }
 
 Status check_ids(const ServedModel& model, const std::vector<TokenId>& ids) {
@@ -52,7 +70,7 @@ Result<EncodedPrompt> encode_prompt(const ServedModel& model, const GenerationRe
   const auto& tokenizer = *model.tokenizer;
   const bool skip = request.skip_special_tokens;
   if (const auto* text = std::get_if<std::string>(&prompt)) {
-    WEIR_TRY(auto ids, encode_text(model, *text, request.add_special_tokens));
+    WEIR_TRY(auto ids, encode_text(model, *text, request.add_special_tokens, TextUse::kPrompt));
     text::Detokenizer after(tokenizer, ids, skip);
     auto echo = request.echo ? echo_of_text(model, *text, ids) : std::vector<std::string>();
     return EncodedPrompt{std::move(ids), std::move(after), std::move(echo)};
@@ -91,9 +109,22 @@ Status check_length(const ServedModel& model, const EngineClient& engine, std::s
 
 }  // namespace
 
+std::size_t longest_token(const text::Tokenizer& tokenizer) {
+  std::size_t longest = 1;
+  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id)
+    longest = std::max(longest, tokenizer.token_bytes(id, false).size());
+  return longest;
+}
+
 Result<text::Rendered> render_chat(const ServedModel& model, const ChatInput& chat) {
   auto it = model.chat_templates.find(chat.tools.is_null() ? "" : "tool_use");
   if (it == model.chat_templates.end()) it = model.chat_templates.find("");
+  if (it == model.chat_templates.end() && !model.broken_templates.empty()) {
+    return fail_at("messages", ErrorCode::kInvalidArgument,
+                   "the chat template of this model cannot be used: {}; use /v1/completions, or start the server with "
+                   "--chat-template FILE",
+                   model.broken_templates.begin()->second);
+  }
   if (it == model.chat_templates.end()) {
     return fail_at(
         "messages", ErrorCode::kInvalidArgument,
@@ -114,15 +145,22 @@ Result<text::Rendered> render_chat(const ServedModel& model, const ChatInput& ch
   return rendered;
 }
 
-Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatInput& chat, bool add_special_tokens) {
+Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatInput& chat, bool add_special_tokens,
+                                         TextUse use) {
   WEIR_TRY(const auto rendered, render_chat(model, chat));
+  if (auto fits = check_bytes(model, rendered.text.size(), use); !fits) {
+    fits.error().param = "messages";
+    return tl::unexpected(fits.error());
+  }
   auto ids = model.tokenizer->encode(rendered.text, {add_special_tokens, true, rendered.user});
   WEIR_RETURN_IF_ERROR(check_ids(model, ids));
   return ids;
 }
 
 // A prompt string is raw: whoever writes it writes the control tokens too.
-Result<std::vector<TokenId>> encode_text(const ServedModel& model, const std::string& text, bool add_special_tokens) {
+Result<std::vector<TokenId>> encode_text(const ServedModel& model, const std::string& text, bool add_special_tokens,
+                                         TextUse use) {
+  WEIR_RETURN_IF_ERROR(check_bytes(model, text.size(), use));
   auto ids = model.tokenizer->encode(text, {add_special_tokens, true, {}});
   WEIR_RETURN_IF_ERROR(check_ids(model, ids));
   return ids;
@@ -132,16 +170,16 @@ Result<std::vector<EncodedPrompt>> build_prompts(const ServedModel& model, const
                                                  GenerationRequest& request, const ChatInput* chat) {
   std::vector<EncodedPrompt> prompts;
   if (chat) {
-    WEIR_TRY(auto ids, encode_chat(model, *chat, request.add_special_tokens));
+    WEIR_TRY(auto ids, encode_chat(model, *chat, request.add_special_tokens, TextUse::kPrompt));
     text::Detokenizer after(*model.tokenizer, ids, request.skip_special_tokens);
+    WEIR_RETURN_IF_ERROR(check_length(model, engine, ids.size(), request.max_tokens));
     prompts.push_back({std::move(ids), std::move(after), {}});
   }
   for (const Prompt& prompt : request.prompts) {
     WEIR_TRY(auto encoded, encode_prompt(model, request, prompt));
+    WEIR_RETURN_IF_ERROR(check_length(model, engine, encoded.ids.size(), request.max_tokens));
     prompts.push_back(std::move(encoded));
   }
-  for (const auto& prompt : prompts)
-    WEIR_RETURN_IF_ERROR(check_length(model, engine, prompt.ids.size(), request.max_tokens));
   if (!request.max_tokens)
     request.max_tokens = model.max_model_len - static_cast<std::int64_t>(prompts.front().ids.size());
   if (request.sampling.min_tokens > *request.max_tokens) {

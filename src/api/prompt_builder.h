@@ -17,9 +17,21 @@ struct EncodedPrompt {
   std::vector<std::string> echo_pieces;  // with echo: what each prompt token adds to the text
 };
 
+// The bytes of text that one token can stand for, at most.
+std::size_t longest_token(const text::Tokenizer& tokenizer);
+
 Result<text::Rendered> render_chat(const ServedModel& model, const ChatInput& chat);
-Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatInput& chat, bool add_special_tokens);
-Result<std::vector<TokenId>> encode_text(const ServedModel& model, const std::string& text, bool add_special_tokens);
+
+// What a text is for decides how long it may be. Both limits are checked before the text is tokenised, which takes
+// time.
+enum class TextUse {
+  kPrompt,  // must fit the context
+  kCount,   // may be longer: whoever asks wants to know by how much
+};
+Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatInput& chat, bool add_special_tokens,
+                                         TextUse use);
+Result<std::vector<TokenId>> encode_text(const ServedModel& model, const std::string& text, bool add_special_tokens,
+                                         TextUse use);
 
 // The request's prompts (`chat` for chats), checked against the context length; fills in max_tokens where the request
 // leaves it open.

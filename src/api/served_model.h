@@ -19,10 +19,12 @@ struct ServedModel {
   std::int64_t created_s = 0;
   TokenId vocab_size = 0;  // rows of the embedding; the tokenizer may know more or fewer ids
   std::int64_t max_model_len = 0;
+  std::size_t longest_token_bytes = 0;  // longest_token() of the tokenizer
   std::vector<TokenId> eos_ids;
   SamplingDefaults defaults;
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::map<std::string, text::ChatTemplate> chat_templates;  // "" = the default one, "tool_use" for requests with tools
+  std::map<std::string, std::string> broken_templates;       // those that could not be read, and why
 };
 
 }  // namespace weir::api

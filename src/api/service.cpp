@@ -16,6 +16,8 @@ namespace {
 
 // Requests that may wait for the worker. Their bodies count against HttpLimits::all_bodies_bytes.
 constexpr std::size_t kWorkerTasks = 4096;
+// Two, so that one long prompt does not keep everybody else waiting.
+constexpr int kWorkerThreads = 2;
 
 constexpr std::string_view kModelsPath = "/v1/models";
 
@@ -32,6 +34,12 @@ void append_model(JsonWriter& json, const ServedModel& model) {
       .key("created")
       .integer(model.created_s);
   json.key("owned_by").string("weir").key("max_model_len").integer(model.max_model_len).end_object();
+}
+
+// The body goes once it has been read: what follows may take long, and bodies may be large.
+Result<Json> take_json(HttpRequest& request) {
+  const std::string body = std::move(request.body);
+  return parse_json(body);
 }
 
 void append_tokens(JsonWriter& json, const std::vector<TokenId>& tokens) {
@@ -70,7 +78,7 @@ const Service::Route* Service::find_route(std::string_view path) {
   return nullptr;
 }
 
-Service::Service() : worker_("weir-prepare", kWorkerTasks) {}
+Service::Service() : worker_("weir-prepare", kWorkerTasks, kWorkerThreads) {}
 
 Service::~Service() = default;
 
@@ -84,6 +92,7 @@ engine::OutputSink Service::output_sink() {
 
 void Service::set_ready(std::unique_ptr<ServedModel> model, std::unique_ptr<EngineClient> engine, std::uint64_t seed) {
   serving_.metrics = std::make_unique<Metrics>(model->name, model->max_model_len);
+  model->longest_token_bytes = longest_token(*model->tokenizer);
   serving_.metrics->set_info(engine->info());
   serving_.model = std::move(model);
   serving_.engine = std::move(engine);
@@ -135,19 +144,30 @@ void Service::answer_error(const HttpRequest& request, Reply& reply, const Error
   answer(request, reply, http_status(error), error_body(error), "application/json", std::move(headers));
 }
 
-void Service::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
-  if (const auto allowed = access_->check(request); !allowed) return answer_error(request, *reply, allowed.error());
+// What the header alone decides.
+Status Service::check_head(const HttpRequest& request) const {
+  WEIR_RETURN_IF_ERROR(access_->check(request));
   const Route* route = find_route(request.path);
-  if (!route)
-    return answer_error(request, *reply,
-                        {ErrorCode::kNotFound, fmt::format("there is no route {}", request.path.substr(0, 200)), {}});
+  if (!route) return fail(ErrorCode::kNotFound, "there is no route {}", request.path.substr(0, 80));
   if (request.method != route->method) {
-    const Error error{ErrorCode::kInvalidArgument,
-                      fmt::format("{} takes {}, not {}", route->path, route->method, request.method.substr(0, 16)),
-                      {}};
-    return answer(request, *reply, 405, error_body(error), "application/json",
-                  {{"Allow", route->method == "GET" ? "GET, HEAD" : "POST"}});
+    return fail_at("method", ErrorCode::kInvalidArgument, "{} takes {}, not {}", route->path, route->method,
+                   request.method.substr(0, 16));
   }
+  return {};
+}
+
+bool Service::wants_body(const HttpRequest& head) const {
+  return check_head(head).has_value();
+}
+
+void Service::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
+  if (auto checked = check_head(request); !checked) {
+    Error& error = checked.error();
+    if (std::exchange(error.param, {}) != "method") return answer_error(request, *reply, error);
+    const bool get = find_route(request.path)->method == "GET";
+    return answer(request, *reply, 405, error_body(error), "application/json", {{"Allow", get ? "GET, HEAD" : "POST"}});
+  }
+  const Route* route = find_route(request.path);
   if (!ready_ && !route->before_ready) {
     return answer_error(request, *reply,
                         {ErrorCode::kOverloaded, "the model is still being loaded; try again in a moment", {}});
@@ -171,18 +191,18 @@ void Service::on_worker(HttpRequest request, std::shared_ptr<Reply> reply, Body 
       {ErrorCode::kOverloaded, fmt::format("{} requests are waiting to be read; try again later", kWorkerTasks), {}});
 }
 
-void Service::health(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+void Service::health(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   if (draining_) return answer_error(request, *reply, {ErrorCode::kOverloaded, "the server is shutting down", {}});
   if (!ready_) return answer_error(request, *reply, {ErrorCode::kOverloaded, "the model is still being loaded", {}});
   answer(request, *reply, 200, "{\"status\":\"ok\"}");
 }
 
-void Service::metrics(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+void Service::metrics(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   answer(request, *reply, 200, serving_.metrics->scrape(serving_.engine->stats()),
          "text/plain; version=0.0.4; charset=utf-8");
 }
 
-void Service::models(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+void Service::models(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   std::string body;
   JsonWriter json(body);
   if (request.path == kModelsPath) {
@@ -197,7 +217,7 @@ void Service::models(const HttpRequest& request, const std::shared_ptr<Reply>& r
   answer(request, *reply, 200, std::move(body));
 }
 
-void Service::page(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+void Service::page(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   // Nothing but the page itself may run, and it may talk to this server only: what a model writes stays text.
   answer(request, *reply, 200, std::string(web_page()), "text/html; charset=utf-8",
          {{"Content-Security-Policy",
@@ -210,24 +230,23 @@ void Service::page(const HttpRequest& request, const std::shared_ptr<Reply>& rep
 Status Service::check_model(const std::string& name) const {
   if (name.empty() || name == serving_.model->name) return {};
   return fail_at("model", ErrorCode::kNotFound, "the model '{}' does not exist; this server has '{}'",
-                 name.substr(0, 200), serving_.model->name);
+                 name.substr(0, 80), serving_.model->name);
 }
 
 ParseContext Service::parse_context() const {
   return {serving_.model->vocab_size, serving_.model->defaults};
 }
 
-void Service::completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
-  auto parsed = parse_json(request.body).and_then([&](const Json& json) {
-    return parse_completion_request(json, parse_context());
-  });
+void Service::completions(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  auto parsed =
+      take_json(request).and_then([&](const Json& json) { return parse_completion_request(json, parse_context()); });
   if (!parsed) return answer_error(request, *reply, parsed.error());
   start_generation(request, reply, std::move(*parsed), nullptr);
 }
 
-void Service::chat_completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+void Service::chat_completions(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   auto parsed =
-      parse_json(request.body).and_then([&](const Json& json) { return parse_chat_request(json, parse_context()); });
+      take_json(request).and_then([&](const Json& json) { return parse_chat_request(json, parse_context()); });
   if (!parsed) return answer_error(request, *reply, parsed.error());
   start_generation(request, reply, std::move(parsed->generation), &parsed->chat);
 }
@@ -256,12 +275,13 @@ void Service::start_generation(const HttpRequest& request, const std::shared_ptr
   dispatcher_.start(std::move(*job));
 }
 
-void Service::tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
-  const auto parsed = parse_json(request.body).and_then([](const Json& json) { return parse_tokenize_request(json); });
+void Service::tokenize(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  const auto parsed = take_json(request).and_then([](const Json& json) { return parse_tokenize_request(json); });
   if (!parsed) return answer_error(request, *reply, parsed.error());
   if (const auto known = check_model(parsed->model); !known) return answer_error(request, *reply, known.error());
-  const auto tokens = parsed->prompt ? encode_text(*serving_.model, *parsed->prompt, parsed->add_special_tokens)
-                                     : encode_chat(*serving_.model, parsed->chat, parsed->add_special_tokens);
+  const auto tokens = parsed->prompt
+                          ? encode_text(*serving_.model, *parsed->prompt, parsed->add_special_tokens, TextUse::kCount)
+                          : encode_chat(*serving_.model, parsed->chat, parsed->add_special_tokens, TextUse::kCount);
   if (!tokens) return answer_error(request, *reply, tokens.error());
   std::string body;
   JsonWriter json(body);
@@ -284,10 +304,10 @@ void Service::tokenize(const HttpRequest& request, const std::shared_ptr<Reply>&
   answer(request, *reply, 200, std::move(body));
 }
 
-void Service::detokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+void Service::detokenize(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   const TokenId vocab_size = serving_.model->vocab_size;
   const auto parsed =
-      parse_json(request.body).and_then([&](const Json& json) { return parse_detokenize_request(json, vocab_size); });
+      take_json(request).and_then([&](const Json& json) { return parse_detokenize_request(json, vocab_size); });
   if (!parsed) return answer_error(request, *reply, parsed.error());
   if (const auto known = check_model(parsed->model); !known) return answer_error(request, *reply, known.error());
   std::string body;
@@ -296,8 +316,8 @@ void Service::detokenize(const HttpRequest& request, const std::shared_ptr<Reply
   answer(request, *reply, 200, std::move(body));
 }
 
-void Service::apply_template(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
-  const auto rendered = parse_json(request.body)
+void Service::apply_template(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  const auto rendered = take_json(request)
                             .and_then([](const Json& json) { return parse_chat_input(json); })
                             .and_then([&](const ChatInput& chat) { return render_chat(*serving_.model, chat); });
   if (!rendered) return answer_error(request, *reply, rendered.error());

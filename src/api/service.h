@@ -1,8 +1,8 @@
-// Service: the routes. Takes HTTP requests, has them parsed and tokenised on a worker, and hands generations to the
+// Service: the routes. Takes HTTP requests, has them parsed and tokenised on workers, and hands generations to the
 // dispatcher.
 //
 //   I/O thread   access check, routing, /health, /metrics, /v1/models, the page
-//   worker       JSON, chat template, tokenizer: may take long for a long prompt, so never on the I/O thread
+//   workers      JSON, chat template, tokenizer: may take long for a long prompt, so never on the I/O thread
 //   dispatcher   everything that has to do with outputs (dispatcher.h)
 //
 // It can be asked before the model is loaded: everything but a few fixed answers is then a 503.
@@ -31,6 +31,8 @@ class Service {
   // Before the server starts.
   void set_access(AccessPolicy access);
 
+  // HttpGate: false for what is refused whatever the body says. I/O thread.
+  bool wants_body(const HttpRequest& head) const;
   // HttpHandler; I/O thread.
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
 
@@ -57,23 +59,24 @@ class Service {
     std::uint64_t seed = 0;
   };
   struct Route;
-  using Body = void (Service::*)(const HttpRequest&, const std::shared_ptr<Reply>&);
+  using Body = void (Service::*)(HttpRequest&, const std::shared_ptr<Reply>&);
 
   static const Route* find_route(std::string_view path);
-  void health(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  void metrics(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  void models(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  void page(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  void completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  void chat_completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  void tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  void detokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  void apply_template(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void health(HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void metrics(HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void models(HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void page(HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void completions(HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void chat_completions(HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void tokenize(HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void detokenize(HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void apply_template(HttpRequest& request, const std::shared_ptr<Reply>& reply);
 
   void on_worker(HttpRequest request, std::shared_ptr<Reply> reply, Body body);
   void start_generation(const HttpRequest& request, const std::shared_ptr<Reply>& reply, GenerationRequest parsed,
                         const ChatInput* chat);
   Result<GenerationJob> make_job(GenerationRequest parsed, const ChatInput* chat);
+  Status check_head(const HttpRequest& request) const;
   Status check_model(const std::string& name) const;
   ParseContext parse_context() const;
   void answer(const HttpRequest& request, Reply& reply, int status, std::string body,
@@ -87,7 +90,7 @@ class Service {
   std::atomic<int> preparing_{0};
   std::atomic<std::uint64_t> next_id_{0};
   Dispatcher dispatcher_;
-  WorkQueue worker_;  // last: its thread uses all of the above
+  WorkQueue worker_;  // last: its threads use all of the above
 };
 
 }  // namespace weir::api

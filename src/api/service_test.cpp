@@ -59,9 +59,12 @@ class ServiceTest : public ::testing::Test {
   void start(FakeEngine::Script script = speak, std::chrono::microseconds step = std::chrono::microseconds(200),
              std::string key = {}) {
     service_ = std::make_unique<Service>();
-    auto server = HttpServer::listen("127.0.0.1", 0, {}, [this](HttpRequest request, std::shared_ptr<Reply> reply) {
-      service_->handle(std::move(request), std::move(reply));
-    });
+    auto server = HttpServer::listen(
+        "127.0.0.1", 0, {},
+        [this](HttpRequest request, std::shared_ptr<Reply> reply) {
+          service_->handle(std::move(request), std::move(reply));
+        },
+        [this](const HttpRequest& head) { return service_->wants_body(head); });
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
     service_->set_access(AccessPolicy(std::move(key), true, "127.0.0.1"));
@@ -347,6 +350,39 @@ TEST_F(ServiceTest, refuses_with_both_numbers_what_does_not_fit) {
             512);
 }
 
+TEST_F(ServiceTest, refuses_texts_that_no_context_holds_before_it_tokenises_them) {
+  // A token of ByteTokenizer is at most 6 bytes.
+  const std::string large(512 * 6 + 1, 'a');
+  for (const auto& [path, body] :
+       {std::pair{"/v1/completions", R"({"prompt":")" + large + R"("})"},
+        std::pair{"/v1/completions", R"({"prompt":["a",")" + large + R"("]})"},
+        std::pair{"/v1/chat/completions", R"({"messages":[{"role":"user","content":")" + large + R"("}]})"}}) {
+    const auto response = post(path, body);
+    EXPECT_EQ(response.status, 400);
+    EXPECT_NE(response.body.find("context_length_exceeded"), std::string::npos) << response.body;
+    EXPECT_NE(response.body.find("512 tokens"), std::string::npos) << response.body;
+    EXPECT_NE(response.body.find("3072 bytes"), std::string::npos) << response.body;
+  }
+  // One byte less may fit, so its tokens are counted.
+  EXPECT_NE(post("/v1/completions", R"({"prompt":")" + large.substr(1) + R"("})").body.find("3073 tokens"),
+            std::string::npos);
+  EXPECT_EQ(ok("/tokenize", R"({"prompt":")" + large + R"("})")["count"], 3074);
+  EXPECT_EQ(post("/tokenize", R"({"prompt":")" + std::string((8 << 20) + 1, 'a') + R"("})").status, 400);
+}
+
+TEST_F(ServiceTest, logprobs_name_the_control_tokens_that_the_text_leaves_out) {
+  stop();
+  start([](const engine::SequenceRequest&, std::int64_t position) -> TokenId {
+    return position == 0 ? 'a' : ByteTokenizer::kEos;
+  });
+  const auto json = complete(R"({"prompt":"x","max_tokens":2,"temperature":0,"logprobs":1,"ignore_eos":true})");
+  EXPECT_EQ(json["choices"][0]["text"], "a");
+  const auto& lp = json["choices"][0]["logprobs"];
+  EXPECT_EQ(lp["tokens"].dump(), R"(["a","<eos>"])");
+  EXPECT_EQ(lp["text_offset"].dump(), "[0,1]");
+  EXPECT_TRUE(lp["top_logprobs"][1].contains("<eos>"));
+}
+
 TEST_F(ServiceTest, routes_and_methods) {
   EXPECT_EQ(get("/health").status, 200);
   EXPECT_EQ(get("/nothing").status, 404);
@@ -477,9 +513,12 @@ TEST_F(ServiceTest, giving_up_tells_the_clients) {
 TEST_F(ServiceTest, every_route_asks_for_the_key) {
   stop();
   service_ = std::make_unique<Service>();
-  auto server = HttpServer::listen("127.0.0.1", 0, {}, [this](HttpRequest request, std::shared_ptr<Reply> reply) {
-    service_->handle(std::move(request), std::move(reply));
-  });
+  auto server = HttpServer::listen(
+      "127.0.0.1", 0, {},
+      [this](HttpRequest request, std::shared_ptr<Reply> reply) {
+        service_->handle(std::move(request), std::move(reply));
+      },
+      [this](const HttpRequest& head) { return service_->wants_body(head); });
   ASSERT_TRUE(server);
   server_ = std::move(*server);
   service_->set_access(AccessPolicy("secret", true, "127.0.0.1"));
@@ -491,6 +530,9 @@ TEST_F(ServiceTest, every_route_asks_for_the_key) {
   }
   for (const char* path : {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/apply-template"}) {
     EXPECT_EQ(post(path, "{}").status, 401) << path;
+    // The body never comes.
+    EXPECT_EQ(call(fmt::format("POST {} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9000\r\n\r\n", path)).status,
+              401);
   }
   EXPECT_EQ(get("/", "Authorization: Bearer secret\r\n").status, 200);
   EXPECT_EQ(get("/health", "Authorization: Bearer secret\r\n").status, 503);

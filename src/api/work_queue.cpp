@@ -3,12 +3,14 @@
 #include <pthread.h>
 
 #include <utility>
-#include <vector>
 
 namespace weir::api {
 
-WorkQueue::WorkQueue(std::string name, std::size_t capacity) : tasks_(capacity), thread_([this] { run(); }) {
-  pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
+WorkQueue::WorkQueue(std::string name, std::size_t capacity, int threads) : capacity_(capacity) {
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back([this] { run(); });
+    pthread_setname_np(threads_.back().native_handle(), name.substr(0, 15).c_str());
+  }
 }
 
 WorkQueue::~WorkQueue() {
@@ -16,21 +18,37 @@ WorkQueue::~WorkQueue() {
 }
 
 void WorkQueue::stop() {
-  tasks_.close();
-  if (thread_.joinable()) thread_.join();
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  ready_.notify_all();
+  for (auto& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 bool WorkQueue::post(std::function<void()> task) {
-  return tasks_.put(std::move(task));
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_ || tasks_.size() >= capacity_) return false;
+    tasks_.push_back(std::move(task));
+  }
+  ready_.notify_one();
+  return true;
 }
 
 void WorkQueue::run() {
-  std::vector<std::function<void()>> batch;
-  while (tasks_.take_all(batch, true)) {
-    for (auto& task : batch) {
-      task();
-      task = nullptr;  // what it captured must not outlive its turn
+  while (true) {
+    std::function<void()> task;  // what it captured must not outlive its turn
+    {
+      std::unique_lock lock(mutex_);
+      ready_.wait(lock, [this] { return stopped_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
     }
+    task();
   }
 }
 
