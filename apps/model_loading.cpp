@@ -79,8 +79,9 @@ Status load_templates(const ModelOptions& options, const load::ModelFiles& files
       served.chat_templates.emplace(name, std::move(*parsed));
     } else {
       // The model can still complete text, so this is no reason to refuse it.
-      spdlog::warn("the model's chat template {} cannot be used: {}", name.empty() ? "" : "'" + name + "'",
+      spdlog::warn("{}: the chat template{} cannot be used: {}", options.model, name.empty() ? "" : " '" + name + "'",
                    parsed.error().message);
+      served.broken_templates.emplace(name, parsed.error().message);
     }
   }
   return {};

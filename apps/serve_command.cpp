@@ -133,14 +133,20 @@ int serve_logged(const ServeOptions& options, ShutdownSignals& signals) {
   limits.body_bytes = options.max_request_bytes;
   limits.all_bodies_bytes = std::max<std::size_t>(limits.all_bodies_bytes, 2 * limits.body_bytes);
   limits.connections = options.max_connections;
-  auto listening = api::HttpServer::listen(options.host, options.port, limits,
-                                           [&](api::HttpRequest request, std::shared_ptr<api::Reply> reply) {
-                                             service.handle(std::move(request), std::move(reply));
-                                           });
+  auto listening = api::HttpServer::listen(
+      options.host, options.port, limits,
+      [&](api::HttpRequest request, std::shared_ptr<api::Reply> reply) {
+        service.handle(std::move(request), std::move(reply));
+      },
+      [&](const api::HttpRequest& head) { return service.wants_body(head); });
   if (!listening) return fail_with(listening.error());
   server = std::move(*listening);
   service.set_access(api::AccessPolicy(options.api_key, server->loopback(), options.host));
   server->start();
+  if (options.api_key.empty() && !server->loopback()) {
+    spdlog::warn("--host {}: other machines reach this server and no --api-key is set: anybody may use it",
+                 options.host);
+  }
   spdlog::info("loading {}", options.model.model);
 
   auto loaded = load_model(options.model, options.served_model_name, service.output_sink());
