@@ -31,14 +31,24 @@ class Bench {
   Status load() {
     auto model = options_.model;
     model.engine.enable_prefix_caching = false;
+    const bool own_length = model.engine.max_model_len == 0;
     model.engine.max_num_seqs = std::max(model.engine.max_num_seqs, options_.batch);
     // One token more than is counted: the last prompt step already gives the first.
-    if (model.engine.max_model_len == 0)
-      model.engine.max_model_len = options_.prompt_tokens + options_.output_tokens + 1;
-    WEIR_TRY(loaded_, load_model(model, "", [this](std::vector<engine::SequenceOutput> step) {
-               const double now_s = api::monotonic_s();
-               for (auto& output : step) (void)outputs_.put({std::move(output), now_s});
-             }));
+    if (own_length) model.engine.max_model_len = options_.prompt_tokens + options_.output_tokens + 1;
+    auto loaded = load_model(model, "", [this](std::vector<engine::SequenceOutput> step) {
+      const double now_s = api::monotonic_s();
+      for (auto& output : step) (void)outputs_.put({std::move(output), now_s});
+    });
+    if (!loaded && own_length && loaded.error().param == "max-model-len") {
+      // Nobody gave that option.
+      return fail(
+          loaded.error().code,
+          "--prompt-tokens {} and --output-tokens {} (and one more) are {} tokens, which this model cannot hold "
+          "({}); lower one of them",
+          options_.prompt_tokens, options_.output_tokens, model.engine.max_model_len, loaded.error().message);
+    }
+    if (!loaded) return tl::unexpected(loaded.error());
+    loaded_ = std::move(*loaded);
     return {};
   }
 

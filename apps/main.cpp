@@ -11,6 +11,7 @@ namespace {
 
 using namespace weir::apps;
 
+const std::string kEmptyKey = "the key is empty; give a key, or leave the option out to serve without one";
 constexpr const char* kVersion = "weir " WEIR_VERSION;
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
@@ -51,7 +52,10 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
          "auto: 8-bit activations for quantised weights; exact: 32-bit everywhere")
       ->check(CLI::IsMember({"auto", "exact"}))
       ->default_str("auto");
-  app.add_option("--isa", engine.isa, "kernels to use instead of the best this CPU has: scalar, avx2, ... (for tests)");
+  app.add_option("--isa", engine.isa,
+                 "kernels to use instead of the best this CPU has: scalar, avx2, avx2-vnni, "
+                 "avx512, avx512-vnni or amx (for tests)")
+      ->check(CLI::IsMember({"scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "amx"}));
   app.add_option("--chat-template", options.chat_template, "a Jinja file to use instead of the model's own template");
   app.add_option("--speculative-config", options.speculative_config, "speculative decoding, as JSON");
 }
@@ -78,7 +82,9 @@ void add_serve(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--served-model-name", options->served_model_name,
                       "what requests call the model; otherwise the name of its file");
-  command->add_option("--api-key", options->api_key, "every request must bring this key")->envname("WEIR_API_KEY");
+  command->add_option("--api-key", options->api_key, "every request must bring this key")
+      ->check([](const std::string& key) { return key.empty() ? kEmptyKey : std::string(); })
+      ->envname("WEIR_API_KEY");
   command->add_option("--seed", options->seed, "makes the seeds drawn for requests without one repeatable");
   command->add_option("--log-level", options->log_level, "how much is logged")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
@@ -168,6 +174,20 @@ void add_bench(CLI::App& app, int& status) {
   machine->callback([threads, json, &status] { status = bench_machine(*threads, *json); });
 }
 
+// A word where a command belongs: CLI11 only says that it did not expect it. Empty: nothing to object to.
+std::string wrong_command(CLI::App& app, int argc, char** argv, int at) {
+  constexpr std::size_t kQuoted = 80;
+  if (at >= argc || argv[at][0] == '-') return {};
+  std::string choices;
+  for (CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == argv[at])
+      return command->get_require_subcommand_min() > 0 ? wrong_command(*command, argc, argv, at + 1) : std::string();
+    choices += (choices.empty() ? "" : ", ") + command->get_name();
+  }
+  return "there is no command '" + std::string(argv[at]).substr(0, kQuoted) + "' of " + app.get_name() +
+         "; the commands are: " + choices;
+}
+
 int weir_main(int argc, char** argv) {
   CLI::App app("weir serves large language models: a GGUF file or a Hugging Face folder behind the OpenAI API.");
   app.name("weir");
@@ -181,6 +201,17 @@ int weir_main(int argc, char** argv) {
   add_terminal(app, status);
   add_filters(app, status);
   add_bench(app, status);
+  if (const auto wrong = wrong_command(app, argc, argv, 1); !wrong.empty()) {
+    std::fprintf(stderr, "%s\n", wrong.c_str());
+    return 2;
+  }
+  for (int i = 1; i < argc; ++i) {
+    // CLI11 would take the next argument for the key.
+    if (std::string_view(argv[i]) == "--api-key=") {
+      std::fprintf(stderr, "--api-key: %s\n", kEmptyKey.c_str());
+      return 2;
+    }
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
