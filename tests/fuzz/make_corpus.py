@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Writes small valid inputs for the fuzz targets: FOLDER/{gguf,safetensors,tokenizer,jinja,http}/. Same files every time.
+They come beside those of corpus/, which are cut from real files.
 
   make_corpus.py FOLDER
 """
@@ -122,7 +123,12 @@ def tokenizer_seeds():
         {"type": "Digits", "individual_digits": True},
         {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False, "trim_offsets": True}]}
     yield "split-by-regex", json.dumps(split).encode()
-    yield "text", "Hello,  naïve wörld!\n\n\t你好 😀 e\u0301 1234 <|im_start|>user\u200d".encode()
+    text = "Hello,  naïve wörld!\n\n\t你好 😀 e\u0301 1234 <|im_start|>user\u200d".encode()
+    yield "byte-level-with-text", golden + b"\xff" + text
+    yield "sentencepiece-with-text", json.dumps(spm).encode() + b"\xff" + text
+    # The target's own short form of a vocabulary: two bytes of choices, a line per token, merges.
+    lines = [b"\x01!Hello", b"\x01!H", b"\x01!e", b"\x03!<|im_start|>", b"mH e"]
+    yield "lines", b"\x01\x02" + b"\n".join(lines) + b"\xff" + text
 
 
 def jinja_seeds():
@@ -140,6 +146,7 @@ def jinja_seeds():
     }
     for name, text in texts.items():
         yield name, text.encode()
+    yield "with-context", "{{ a.b[0] }}{% for x in c %}{{ x }}{% endfor %}".encode() + b'\0{"a": {"b": [1.5]}, "c": ["x", null]}'
 
 
 def http_seeds():
