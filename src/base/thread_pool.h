@@ -1,9 +1,10 @@
 // ThreadPool: fork and join for kernels, with as little latency as the machine allows.
 //
-// run() wakes every worker, calls task(worker, workers) on each (the caller is worker 0) and returns when all are done. Between runs the
-// workers spin for a short while, then park on a futex, so a pool at rest costs nothing and a busy one answers in well under a
-// microsecond. When more threads are asked for than cores are usable, they park at once: spinning would steal the time of the one that works.
-// Threads: run() from one thread at a time. Nothing allocates after construction.
+// run() wakes every worker, calls task(worker, workers) on each (the caller is worker 0) and returns when all are done.
+// Between runs the workers spin for a short while, then park on a futex, so a pool at rest costs nothing and a busy one
+// answers in well under a microsecond. When more threads are asked for than cores are usable, they park at once:
+// spinning would steal the time of the one that works. Threads: run() from one thread at a time. Nothing allocates
+// after construction.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,9 @@ class ThreadPool {
   // run() over a callable f(worker, workers).
   template <class F>
   void run(F&& f) {
-    run([](void* context, int worker, int workers) { (*static_cast<std::remove_reference_t<F>*>(context))(worker, workers); }, &f);
+    run([](void* context, int worker,
+           int workers) { (*static_cast<std::remove_reference_t<F>*>(context))(worker, workers); },
+        &f);
   }
 
  private:
