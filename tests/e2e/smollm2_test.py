@@ -54,7 +54,7 @@ class Answers(unittest.TestCase):
 class Commands(unittest.TestCase):
     def test_run_prints_a_reply(self):
         run = subprocess.run(
-            [program(), "run", str(smollm2()), "-p", FRANCE[0]["content"]],
+            [program(), "run", str(smollm2()), "-p", FRANCE[0]["content"], "--temperature", "0"],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S,
         )
         self.assertEqual(0, run.returncode, run.stderr)
