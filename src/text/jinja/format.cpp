@@ -45,8 +45,8 @@ std::string int_digits(Int value, int base, bool capitals) {
   if (base == 10) return int_to_string(value < 0 ? -value : value);
   std::string digits;
   do {
-    digits += (capitals ? "0123456789ABCDEF"
-                        : "0123456789abcdef")[static_cast<std::size_t>(rest % static_cast<unsigned>(base))];
+    const auto digit = static_cast<int>(rest % static_cast<unsigned>(base));
+    digits += static_cast<char>(digit < 10 ? '0' + digit : (capitals ? 'A' : 'a') + digit - 10);
     rest /= static_cast<unsigned>(base);
   } while (rest != 0);
   return {digits.rbegin(), digits.rend()};
