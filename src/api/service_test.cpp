@@ -475,6 +475,8 @@ TEST_F(ServiceTest, clients_that_come_and_go_at_any_moment_leave_nothing) {
 TEST_F(ServiceTest, an_engine_that_refuses_or_fails_gives_an_error) {
   engine_->break_next();
   EXPECT_EQ(post("/v1/completions", R"({"prompt":"x","n":2})").status, 500);
+  // The sequence beside the broken one is cancelled after the reply, and must not take the next break.
+  EXPECT_TRUE(eventually([&] { return engine_->stats().running == 0; }));
   engine_->break_next();
   const auto response = post("/v1/completions", R"({"prompt":"x","stream":true})");
   EXPECT_EQ(response.status, 200);
