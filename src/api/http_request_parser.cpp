@@ -81,8 +81,15 @@ HttpRequestParser::State HttpRequestParser::check_header() {
     return refuse(400, ErrorCode::kInvalidArgument, "an HTTP/1.1 request needs exactly one Host header");
   }
   const auto target = request.target();
-  if (!target_path({target.data(), target.size()}))
+  if (!parse_target({target.data(), target.size()}))
     return refuse(400, ErrorCode::kInvalidArgument, "the request target is not a path");
+  const auto coding = request[http::field::content_encoding];
+  if (!coding.empty() && !boost::beast::iequals(coding, "identity")) {
+    return refuse(
+        415, ErrorCode::kInvalidArgument,
+        fmt::format("this server takes no compressed bodies, and Content-Encoding is '{}'; send the body as it is",
+                    std::string_view(coding.data(), std::min<std::size_t>(coding.size(), 80))));
+  }
   continue_ = !impl_->beast.is_done() && boost::beast::iequals(request[http::field::expect], "100-continue");
   return State::kBody;
 }
@@ -103,8 +110,9 @@ HttpRequestParser::Request HttpRequestParser::head() const {
   out.http_1_1 = message.version() >= 11;
   auto& request = out.request;
   request.method = std::string(message.method_string());
-  request.path = target_path({message.target().data(), message.target().size()}).value();
-  request.host = field(http::field::host);
+  auto target = parse_target({message.target().data(), message.target().size()}).value();
+  request.path = std::move(target.path);
+  request.host = target.host ? std::move(*target.host) : field(http::field::host);
   request.origin = field(http::field::origin);
   request.authorization = field(http::field::authorization);
   out.head_only = request.method == "HEAD";

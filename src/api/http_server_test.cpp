@@ -71,6 +71,27 @@ TEST_F(HttpServerTest, reads_a_request_that_comes_byte_by_byte) {
   EXPECT_EQ(client.response().body, "POST hello");
 }
 
+TEST_F(HttpServerTest, takes_a_whole_uri_as_target_and_its_host) {
+  start();
+  RawClient client(server_->port());
+  client.send("POST http://x/echo?a=1 HTTP/1.1\r\nHost: y\r\nContent-Length: 2\r\n\r\nhi");
+  EXPECT_EQ(client.response().body, "POST hi");
+  client.send("GET HTTP://elsewhere:80 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  kept()->send(200, "text/plain", "");
+  EXPECT_EQ(client.response().status, 200);
+  EXPECT_EQ(requests_.at(0).path, "/");
+  EXPECT_EQ(requests_.at(0).host, "elsewhere:80");
+}
+
+TEST_F(HttpServerTest, refuses_compressed_bodies) {
+  start();
+  RawClient client(server_->port());
+  client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: identity\r\nContent-Length: 2\r\n\r\nhi");
+  EXPECT_EQ(client.response().body, "POST hi");
+  client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi");
+  EXPECT_EQ(client.response().status, 415);
+}
+
 TEST_F(HttpServerTest, reads_chunked_bodies) {
   start();
   RawClient client(server_->port());
@@ -187,7 +208,9 @@ TEST_F(HttpServerTest, refuses_what_is_no_http) {
            "GET /echo HTTP/1.1\r\n\r\n",
            "GET /echo HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
            "GET echo HTTP/1.1\r\nHost: x\r\n\r\n",
-           "GET http://x/echo HTTP/1.1\r\nHost: x\r\n\r\n",
+           "GET http:///echo HTTP/1.1\r\nHost: x\r\n\r\n",
+           "GET http://user@x/echo HTTP/1.1\r\nHost: x\r\n\r\n",
+           "GET ftp://x/echo HTTP/1.1\r\nHost: x\r\n\r\n",
            "GET /a%zz HTTP/1.1\r\nHost: x\r\n\r\n",
            "GET /a%00 HTTP/1.1\r\nHost: x\r\n\r\n",
            "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <boost/beast/core/string.hpp>
 #include <iterator>
 
 namespace weir::api {
@@ -34,6 +36,8 @@ std::string_view status_text(int status) {
       return "Request Timeout";
     case 413:
       return "Payload Too Large";
+    case 415:
+      return "Unsupported Media Type";
     case 431:
       return "Request Header Fields Too Large";
     case 500:
@@ -64,9 +68,25 @@ std::optional<std::string> percent_decode(std::string_view text) {
   return out;
 }
 
-std::optional<std::string> target_path(std::string_view target) {
+std::optional<RequestTarget> parse_target(std::string_view target) {
+  RequestTarget out;
+  for (const boost::beast::string_view scheme : {"http://", "https://"}) {
+    if (!boost::beast::iequals({target.data(), std::min(target.size(), scheme.size())}, scheme)) continue;
+    target.remove_prefix(scheme.size());
+    const auto host = target.substr(0, target.find_first_of("/?"));
+    if (host.empty() || host.find('@') != std::string_view::npos) return std::nullopt;
+    out.host = std::string(host);
+    target.remove_prefix(host.size());
+    if (target.empty() || target.front() == '?') {
+      out.path.push_back('/');
+      return out;
+    }
+  }
   if (target.empty() || target.front() != '/') return std::nullopt;
-  return percent_decode(target.substr(0, target.find('?')));
+  auto path = percent_decode(target.substr(0, target.find('?')));
+  if (!path) return std::nullopt;
+  out.path = std::move(*path);
+  return out;
 }
 
 void append_head(std::string& out, const ResponseHead& head, const HttpHeaders& more) {

@@ -14,8 +14,13 @@ std::string_view status_text(int status);
 // "%41%2f" -> "A/"; nullopt for a broken escape or an escaped NUL.
 std::optional<std::string> percent_decode(std::string_view text);
 
-// The path of a request target in origin form ("/a%20b?x=1" -> "/a b"), nullopt when it is none.
-std::optional<std::string> target_path(std::string_view target);
+// A request target in origin form ("/a%20b?x=1" -> path "/a b") or absolute form ("http://host:1/a" -> host "host:1",
+// path "/a"), RFC 9112 3.2; nullopt when it is neither.
+struct RequestTarget {
+  std::string path;
+  std::optional<std::string> host;
+};
+std::optional<RequestTarget> parse_target(std::string_view target);
 
 // Head of a response. `content_length` absent: the body follows in chunks if `chunked`, else until the connection
 // closes.
