@@ -12,6 +12,7 @@
 #include "base/cpu_info.h"
 #include "base/log.h"
 #include "base/mailbox.h"
+#include "base/printable.h"
 #include "base/rng.h"
 
 namespace weir::apps {
@@ -146,7 +147,7 @@ Status run_throughput(const BenchOptions& options) {
         best.prefill_tok_s, best.decode_tok_s, peak_rss_bytes(), info.load_s, options.prompt_tokens,
         options.output_tokens, options.batch);
   } else {
-    fmt::print("{}\n{}\n", bench.loaded().served->name, info.backend);
+    fmt::print("{}\n{}\n", printable(bench.loaded().served->name), info.backend);
     fmt::print("prefill   {:>10.1f} tokens/s   ({} x {} tokens)\n", best.prefill_tok_s, options.batch,
                options.prompt_tokens);
     fmt::print("decode    {:>10.1f} tokens/s   ({} x {} tokens)\n", best.decode_tok_s, options.batch,

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "apps/commands.h"
+#include "base/printable.h"
 #include "load/inspect.h"
 
 namespace weir::apps {
@@ -13,7 +14,7 @@ int inspect(const std::string& model, bool json) {
 }
 
 int fail_with(const Error& error) {
-  fmt::print(stderr, "weir: {}\n", error.message);
+  fmt::print(stderr, "weir: {}\n", printable(error.message));
   return error.code == ErrorCode::kInternal ? 1 : 2;
 }
 

@@ -6,6 +6,7 @@
 #include "apps/commands.h"
 #include "apps/template_command.h"
 #include "apps/tokenize_command.h"
+#include "base/printable.h"
 
 namespace {
 
@@ -202,7 +203,7 @@ int weir_main(int argc, char** argv) {
   add_filters(app, status);
   add_bench(app, status);
   if (const auto wrong = wrong_command(app, argc, argv, 1); !wrong.empty()) {
-    std::fprintf(stderr, "%s\n", wrong.c_str());
+    std::fprintf(stderr, "%s\n", weir::printable(wrong).c_str());
     return 2;
   }
   for (int i = 1; i < argc; ++i) {
@@ -226,7 +227,7 @@ int main(int argc, char** argv) {
   try {
     return weir_main(argc, argv);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "weir: %s\n", e.what());
+    std::fprintf(stderr, "weir: %s\n", weir::printable(e.what()).c_str());
     return 1;
   }
 }

@@ -11,6 +11,7 @@
 #include "apps/commands.h"
 #include "apps/local_session.h"
 #include "base/log.h"
+#include "base/printable.h"
 
 namespace weir::apps {
 namespace {
@@ -40,6 +41,14 @@ void print_now(std::string_view text) {
   std::fflush(stdout);
 }
 
+// On a terminal what a model writes is text only: escape sequences of its own would act there. Into a file or a pipe it
+// goes as it is.
+void print_reply(std::string_view text) {
+  static const bool terminal = isatty(STDOUT_FILENO) != 0;
+  if (terminal) return print_now(printable(text, "\n\t"));
+  print_now(text);
+}
+
 void print_stats(const ReplyStats& stats) {
   const double decode_s = stats.total_s - stats.first_token_s;
   const std::string rate =
@@ -54,7 +63,7 @@ Result<ReplyStats> reply_interruptibly(LocalSession& session, api::GenerationReq
                                        const api::ChatInput* chat) {
   g_stop = false;
   g_replying = true;
-  auto stats = session.reply(std::move(request), chat, print_now, g_stop);
+  auto stats = session.reply(std::move(request), chat, print_reply, g_stop);
   g_replying = false;
   print_now("\n");
   return stats;
@@ -148,7 +157,7 @@ int chat(const RunOptions& options) {
   api::ChatInput conversation = new_chat(system);
   const bool terminal = isatty(STDIN_FILENO) != 0;
   if (terminal) {
-    fmt::print(stderr, "{}, context of {} tokens\n", model.name, model.max_model_len);
+    fmt::print(stderr, "{}, context of {} tokens\n", printable(model.name), model.max_model_len);
     print_chat_help();
   }
   std::string line;

@@ -6,6 +6,7 @@
 
 #include "api/json_writer.h"
 #include "api/tokenizer_assets.h"
+#include "apps/commands.h"
 #include "text/detokenizer.h"
 
 namespace weir::apps {
@@ -70,7 +71,7 @@ Answer answer_line(const text::Tokenizer& tokenizer, const std::string& line,
 int run_filter(const std::string& path, Answer (*answer)(const text::Tokenizer&, const json&)) {
   const auto tokenizer = api::load_tokenizer_file(path);
   if (!tokenizer) {
-    fmt::print(stderr, "weir: {}\n", tokenizer.error().message);
+    fail_with(tokenizer.error());
     return kExitBadFile;
   }
   std::ios::sync_with_stdio(false);

@@ -129,7 +129,7 @@ void Service::answer(const HttpRequest& request, Reply& reply, int status, std::
   const auto level =
       request.path == "/health" || request.path == "/metrics" ? spdlog::level::debug : spdlog::level::info;
   spdlog::log(level, "{} {} {} {} total {:.1f} ms", request.peer, request.method.substr(0, 16),
-              text::sanitise_utf8(request.path.substr(0, 200)), status, (monotonic_s() - request.arrived_s) * 1e3);
+              request.path.substr(0, 200), status, (monotonic_s() - request.arrived_s) * 1e3);
   reply.send(status, content_type, std::move(body), std::move(headers));
 }
 

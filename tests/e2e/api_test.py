@@ -195,6 +195,26 @@ class Operation(unittest.TestCase):
                     self.assertEqual(401, server.request(method, path, body if method == "POST" else None, headers).status, path)
             self.assertEqual(200, server.post("/v1/completions", dict(body, model=server.model())).status)
 
+    def test_a_path_cannot_forge_lines_of_the_log(self):
+        with Server(LLAMA, key="open-sesame") as server:
+            self.assertEqual(401, server.request("GET", "/x%0aFORGED%1b%5b31m%c2%9b", headers={}).status)
+            server.stop()
+            self.assertIn("/x\\nFORGED\\x1b[31m\\xc2\\x9b 401", server.said)
+            self.assertNotIn("\nFORGED", server.said)
+
+    def test_a_name_in_a_file_cannot_steer_the_terminal(self):
+        data = GGUF.read_bytes()
+        name = data.index(b"general.name") + len(b"general.name") + 4
+        length = int.from_bytes(data[name:name + 8], "little")
+        evil = b"\x1b[2J\nFORGED"[:length].ljust(length, b"\x1b")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "evil.gguf"
+            path.write_bytes(data[:name + 8] + evil + data[name + 8 + length:])
+            with Server(path) as server:
+                server.stop()
+                self.assertIn("model     \\x1b", server.said)
+                self.assertNotIn("\x1b", server.said)
+
     def test_of_a_flag_given_twice_the_last_counts(self):
         with Server(LLAMA, "--served-model-name", "brook", "--served-model-name", "river") as server:
             self.assertEqual("river", server.model())
