@@ -5,6 +5,8 @@
 #include <limits>
 #include <map>
 
+#include "load/limits.h"
+
 namespace weir::api {
 namespace {
 
@@ -15,7 +17,6 @@ constexpr std::size_t kMaxStops = 16;
 // Together with kMaxStops bounds the stop automaton and what a stream may hold back.
 constexpr std::size_t kMaxStopBytes = 4096;
 constexpr std::size_t kMaxStopTokens = 1024;
-constexpr double kMaxRepetitionPenalty = 1e6;
 
 Status parse_stop(const Fields& fields, GenerationRequest& out) {
   const Json* stop = fields.find("stop");
@@ -113,7 +114,8 @@ Status parse_sampling(const Fields& fields, const ParseContext& context, Generat
   WEIR_RETURN_IF_ERROR(fields.integer("top_k", -1, std::numeric_limits<std::int32_t>::max(), top_k));
   s.top_k = static_cast<int>(std::max<std::int64_t>(top_k, 0));
   WEIR_RETURN_IF_ERROR(fields.number("min_p", 0, 1, s.min_p));
-  WEIR_RETURN_IF_ERROR(fields.number("repetition_penalty", 0, kMaxRepetitionPenalty, s.repetition_penalty, true));
+  WEIR_RETURN_IF_ERROR(fields.number("repetition_penalty", load::kMinRepetitionPenalty, load::kMaxRepetitionPenalty,
+                                     s.repetition_penalty));
   WEIR_RETURN_IF_ERROR(fields.number("presence_penalty", -2, 2, s.presence_penalty));
   WEIR_RETURN_IF_ERROR(fields.number("frequency_penalty", -2, 2, s.frequency_penalty));
   WEIR_RETURN_IF_ERROR(parse_logit_bias(fields, context.vocab_size, out));

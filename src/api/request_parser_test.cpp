@@ -76,7 +76,7 @@ TEST(RequestParser, refuses_completions_that_are_malformed_and_names_the_field) 
            {"min_p", {"2", "-1"}},
            {"presence_penalty", {"5", "-2.5", "\"x\""}},
            {"frequency_penalty", {"-5", "2.5"}},
-           {"repetition_penalty", {"0", "-1", "1e30"}},
+           {"repetition_penalty", {"0", "-1", "1e30", "101", "9e-7", "1e-38", "1e-50"}},
            {"logprobs", {"21", "1000", "-5", "true", "\"x\"", "1.5"}},
            {"prompt_logprobs", {"21", "-2", "\"x\""}},
            {"n", {"0", "-1", "129", "1000000000", "\"two\"", "1.5"}},

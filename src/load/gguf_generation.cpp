@@ -64,7 +64,8 @@ Result<GenerationDefaults> generation_from_gguf(const GgufFile& gguf, int vocab,
   };
   defaults.temperature = sampling("general.sampling.temp", 0.0, 100.0);
   defaults.top_p = sampling("general.sampling.top_p", 1e-6, 1.0);
-  defaults.repetition_penalty = sampling("general.sampling.penalty_repeat", 1e-6, 100.0);
+  defaults.repetition_penalty =
+      sampling("general.sampling.penalty_repeat", kMinRepetitionPenalty, kMaxRepetitionPenalty);
   if (const auto k = gguf.get_int("general.sampling.top_k"); k && *k >= 0 && *k <= kVocabRange.high)
     defaults.top_k = static_cast<int>(*k);
   return defaults;

@@ -90,7 +90,7 @@ Result<GenerationDefaults> generation_from_folder(const std::string& folder, con
   };
   WEIR_TRY(defaults.temperature, sampling("temperature", 0.0, 100.0));
   WEIR_TRY(defaults.top_p, sampling("top_p", 0.0, 1.0));
-  WEIR_TRY(defaults.repetition_penalty, sampling("repetition_penalty", 1e-6, 100.0));
+  WEIR_TRY(defaults.repetition_penalty, sampling("repetition_penalty", kMinRepetitionPenalty, kMaxRepetitionPenalty));
   WEIR_TRY(const auto top_k, fields.integer("top_k", {0, 1 << 30}));
   if (top_k) defaults.top_k = static_cast<int>(*top_k);
   return defaults;

@@ -19,6 +19,9 @@ constexpr Range kVocabRange = {1, 1 << 21};
 constexpr Range kContextRange = {1, 1 << 27};
 constexpr Range kWindowRange = {0, 1 << 30};
 
+// Of requests as well as of files. Logits are divided by it and multiplied with it: beyond these they could overflow.
+constexpr double kMinRepetitionPenalty = 1e-6, kMaxRepetitionPenalty = 100.0;
+
 constexpr std::size_t kMaxConfigBytes = std::size_t{8} << 20;
 constexpr std::size_t kMaxTokenizerBytes = std::size_t{256} << 20;
 constexpr std::size_t kMaxTemplateBytes = std::size_t{1} << 20;  // the largest in use have 60 kB

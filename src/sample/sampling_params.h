@@ -14,7 +14,7 @@ struct SamplingParams {
   int top_k = 0;                                      // 0 or -1: off
   float top_p = 1.0f;                                 // (0, 1]
   float min_p = 0.0f;                                 // [0, 1]
-  float repetition_penalty = 1.0f;                    // (0, ...): over prompt and output; > 1 discourages
+  float repetition_penalty = 1.0f;                    // [1e-6, 100]: over prompt and output; > 1 discourages
   float presence_penalty = 0.0f;                      // [-2, 2]: over the output
   float frequency_penalty = 0.0f;                     // [-2, 2]: over the output, per occurrence
   std::vector<std::pair<TokenId, float>> logit_bias;  // ids in the vocabulary, values clamped to [-100, 100]
