@@ -96,7 +96,8 @@ class Bench {
       outputs_.take_all(step, true);
       for (const auto& [output, now_s] : step) {
         const auto at = static_cast<std::size_t>(std::find(ids.begin(), ids.end(), output.id) - ids.begin());
-        if (output.finish == engine::FinishReason::kError) return fail(ErrorCode::kInternal, "the engine failed");
+        if (output.finish == engine::FinishReason::kError)
+          return fail(ErrorCode::kInternal, "the engine could not go on: {}", output.error);
         end_s = now_s;
         if (!seen[at]) {
           seen[at] = true;

@@ -59,7 +59,7 @@ Result<ReplyStats> LocalSession::reply(api::GenerationRequest request, const api
     for (auto& output : step) {
       if (output.id != ids.front()) continue;  // left over from a reply that was stopped
       if (output.finish == engine::FinishReason::kError)
-        return fail(ErrorCode::kInternal, "the engine could not go on with this reply");
+        return fail(ErrorCode::kInternal, "the engine could not go on with this reply: {}", output.error);
       if (stats.first_token_s == 0 && !output.tokens.empty()) {
         stats.first_token_s = api::monotonic_s() - start_s;
         stats.cached_tokens = output.cached_tokens;

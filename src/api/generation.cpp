@@ -84,7 +84,11 @@ bool Generation::take(std::size_t choice, engine::SequenceOutput&& output, doubl
   auto& c = choices_[choice];
   if (complete_ || c.text.finished()) return false;
   note_output(output, choice, now_s);
-  failed_ |= output.finish == engine::FinishReason::kError;
+  if (output.finish == engine::FinishReason::kError) {
+    // What this choice still holds back stays there: flush() ends the request with the error.
+    failure_ = std::move(output.error);
+    return false;
+  }
   const bool engine_done = output.finish.has_value();
   const std::int64_t before = c.text.completion_tokens();
   ReplyPart part = c.text.take(std::move(output));
@@ -122,10 +126,8 @@ std::string Generation::whole() const {
 
 void Generation::flush(double now_s) {
   if (complete_) return;
-  if (failed_) {
-    return give_up(
-        {ErrorCode::kInternal, "the engine could not go on with this request; the server's log says why", {}}, now_s);
-  }
+  if (failure_)
+    return give_up({ErrorCode::kInternal, "the engine could not go on with this request: " + *failure_, {}}, now_s);
   const bool done = open_choices_ == 0;
   if (job_.request.stream) {
     if (done && job_.request.include_usage) append_usage_event(events_, frame_, usage());

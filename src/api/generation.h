@@ -73,7 +73,7 @@ class Generation {
   std::vector<double> last_token_s_;  // by choice; 0: none yet
   std::string events_;                // of a stream, not handed to the reply yet
   std::size_t open_choices_ = 0;
-  bool failed_ = false;
+  std::optional<std::string> failure_;  // what the engine says of a choice that it could not go on with
   bool complete_ = false;
   double queued_s_ = 0, scheduled_s_ = 0, first_token_s_ = 0, latest_token_s_ = 0;
 };

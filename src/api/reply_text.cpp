@@ -117,7 +117,8 @@ Finish ReplyText::finish_of(const engine::SequenceOutput& output) const {
     case engine::FinishReason::kLength:
       return {"length", {}};
     case engine::FinishReason::kError:
-      return {"error", {}};
+      CHECK(false, "an error has no finish reason: the request ends with it");
+      break;
     case engine::FinishReason::kStop:
       break;
   }

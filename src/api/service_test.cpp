@@ -474,13 +474,16 @@ TEST_F(ServiceTest, clients_that_come_and_go_at_any_moment_leave_nothing) {
 
 TEST_F(ServiceTest, an_engine_that_refuses_or_fails_gives_an_error) {
   engine_->break_next();
-  EXPECT_EQ(post("/v1/completions", R"({"prompt":"x","n":2})").status, 500);
+  const auto broken = post("/v1/completions", R"({"prompt":"x","n":2})");
+  EXPECT_EQ(broken.status, 500);
+  EXPECT_NE(broken.body.find("its logits hold a NaN"), std::string::npos) << broken.body;
   // The sequence beside the broken one is cancelled after the reply, and must not take the next break.
   EXPECT_TRUE(eventually([&] { return engine_->stats().running == 0; }));
   engine_->break_next();
   const auto response = post("/v1/completions", R"({"prompt":"x","stream":true})");
   EXPECT_EQ(response.status, 200);
-  EXPECT_NE(response.body.find("\"error\""), std::string::npos);
+  EXPECT_TRUE(response.body.starts_with("data: {\"error\":")) << "no chunk with a finish_reason before it";
+  EXPECT_NE(response.body.find("its logits hold a NaN"), std::string::npos) << response.body;
   EXPECT_TRUE(response.body.ends_with("data: [DONE]\n\n"));
   engine_->refuse();
   const auto refused = post("/v1/completions", R"({"prompt":"x","stream":true})");

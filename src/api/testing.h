@@ -174,6 +174,7 @@ class FakeEngine final : public EngineClient {
     out.cached_tokens = 1;
     if (std::exchange(break_next_, false)) {
       out.finish = engine::FinishReason::kError;
+      out.error = "its logits hold a NaN";
       return out;
     }
     const auto done = static_cast<std::int64_t>(sequence.reply.size());

@@ -73,6 +73,7 @@ struct Engine::Impl {
   void handle(Message& message);
   void step();
   SequenceOutput output_of(Sequence& sequence, double now) const;
+  SequenceOutput failure_of(Sequence& sequence, double now) const;
   SequenceOutput accept(const Runner::Sampled& sampled, double now);
   void end(Sequence& sequence);
   void publish_stats();
@@ -217,13 +218,21 @@ SequenceOutput Engine::Impl::output_of(Sequence& sequence, double now) const {
   return out;
 }
 
+// The last output of a sequence that cannot go on; the one place that says why in the log.
+SequenceOutput Engine::Impl::failure_of(Sequence& sequence, double now) const {
+  SequenceOutput out = output_of(sequence, now);
+  out.prompt_logprobs.clear();
+  out.finish = FinishReason::kError;
+  out.error = std::move(sequence.failure);
+  spdlog::error("sequence {} ({} prompt tokens, {} sampled): {}: its weights are broken, or its numbers overflow",
+                value(sequence.id), sequence.prompt_tokens, sequence.output_tokens, out.error);
+  return out;
+}
+
 SequenceOutput Engine::Impl::accept(const Runner::Sampled& sampled, double now) {
   Sequence& sequence = *sampled.sequence;
+  if (!sequence.failure.empty()) return failure_of(sequence, now);
   SequenceOutput out = output_of(sequence, now);
-  if (!sampled.token) {
-    out.finish = FinishReason::kError;
-    return out;
-  }
   sequence.sampler.accept(*sampled.token);
   ++sequence.output_tokens;
   out.tokens.push_back(*sampled.token);
@@ -255,13 +264,16 @@ void Engine::Impl::step() {
     outputs.push_back(accept(s, now));
     if (outputs.back().finish) end(*s.sequence);
   }
-  // Sequences that only wanted their prompt read (max_tokens 0) end when all of it is computed.
+  // Sequences that only wanted their prompt read (max_tokens 0) end when all of it is computed; those whose prompt has
+  // broken logits where these are wanted, at once.
   for (const sched::ScheduledRange& range : plan.ranges) {
     const auto it = sequences.find(range.id);
-    if (it == sequences.end() || it->second->request.sampling.max_tokens > 0) continue;
-    if (range.end < it->second->prompt_tokens) continue;
-    outputs.push_back(output_of(*it->second, now));
-    outputs.back().finish = FinishReason::kLength;
+    if (it == sequences.end()) continue;
+    const bool failed = !it->second->failure.empty();
+    const bool read = it->second->request.sampling.max_tokens == 0 && range.end >= it->second->prompt_tokens;
+    if (!failed && !read) continue;
+    outputs.push_back(failed ? failure_of(*it->second, now) : output_of(*it->second, now));
+    if (!failed) outputs.back().finish = FinishReason::kLength;
     end(*it->second);
   }
   ++steps;

@@ -60,6 +60,7 @@ struct SequenceOutput {
   std::vector<PositionLogprobs> logprobs;  // one per token, if asked for
   std::vector<PositionLogprobs> prompt_logprobs;  // with the first output, if asked for: prompt tokens 1 .. n-1
   std::optional<FinishReason> finish;
+  std::string error;                  // why, with kError
   std::optional<TokenId> stop_token;  // the end or stop token that finished it
   std::int64_t cached_tokens = 0;     // of the prompt
   double queued_s = 0.0;              // monotonic seconds: submitted,

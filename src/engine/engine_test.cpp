@@ -3,10 +3,13 @@
 #include "engine/engine.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -39,6 +42,7 @@ struct Reply {
   std::vector<TokenId> tokens;
   std::vector<PositionLogprobs> logprobs, prompt_logprobs;
   std::optional<FinishReason> finish;
+  std::string error;
 };
 
 // Compares to the bit: floats by value, which for finite numbers is the same.
@@ -96,6 +100,7 @@ class Session {
       reply.logprobs.insert(reply.logprobs.end(), o.logprobs.begin(), o.logprobs.end());
       reply.prompt_logprobs.insert(reply.prompt_logprobs.end(), o.prompt_logprobs.begin(), o.prompt_logprobs.end());
       if (o.finish) reply.finish = o.finish;
+      reply.error += o.error;
     }
     changed_.notify_all();
   }
@@ -238,6 +243,54 @@ TEST(Engine, MaxTokensZeroReadsThePromptOnly) {
   EXPECT_TRUE(reply.tokens.empty());
   EXPECT_EQ(reply.prompt_logprobs.size(), prompt - 1);
   EXPECT_EQ(reply.finish, FinishReason::kLength);
+}
+
+// A copy of the tiny Llama with one weight of the last norm a NaN: every logit is.
+class BrokenModel {
+ public:
+  BrokenModel() : folder_(std::filesystem::temp_directory_path() / fmt::format("weir-broken-{}", ::getpid())) {
+    std::filesystem::copy(model_path("llama"), folder_);
+    const auto path = folder_ / "model.safetensors";
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    std::uint64_t header_bytes = 0;
+    file.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
+    std::string header(header_bytes, ' ');
+    file.read(header.data(), static_cast<std::streamsize>(header_bytes));
+    const std::uint64_t at = nlohmann::json::parse(header).at("model.norm.weight").at("data_offsets").at(0);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    file.seekp(static_cast<std::streamoff>(sizeof(header_bytes) + header_bytes + at));
+    file.write(reinterpret_cast<const char*>(&nan), sizeof(nan));
+  }
+  ~BrokenModel() { std::filesystem::remove_all(folder_); }
+  std::string path() const { return folder_.string(); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST(Engine, BrokenLogitsEndASequenceAndSayWhere) {
+  const BrokenModel model;
+  EngineConfig config = small_config();
+  config.max_num_batched_tokens = 16;
+  Session session(model.path(), config);
+  SequenceRequest sampled;
+  sampled.prompt.assign(20, 5);
+  SequenceRequest with_logprobs = sampled;
+  with_logprobs.sampling.logprobs = 2;
+  SequenceRequest prompt_only = sampled;
+  prompt_only.sampling.max_tokens = 0;
+  prompt_only.sampling.prompt_logprobs = 2;
+  SequenceRequest unread = sampled;  // nobody asks for logits, so nobody misses them
+  unread.sampling.max_tokens = 0;
+  const std::vector<Reply> replies = session.run({sampled, with_logprobs, prompt_only, unread});
+  for (int i = 0; i < 3; ++i) {
+    const Reply& reply = replies[static_cast<std::size_t>(i)];
+    EXPECT_EQ(reply.finish, FinishReason::kError) << i;
+    EXPECT_TRUE(reply.tokens.empty() && reply.prompt_logprobs.empty()) << i;
+    EXPECT_EQ(reply.error, fmt::format("the model's logits for position {} hold a NaN", i == 2 ? 1 : 20)) << i;
+  }
+  EXPECT_EQ(replies[3].finish, FinishReason::kLength);
+  EXPECT_EQ(session.engine().stats().kv_blocks_in_use, 0u);
 }
 
 TEST(Engine, CancellingFreesEverything) {

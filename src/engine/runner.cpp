@@ -1,7 +1,9 @@
 #include "engine/runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "base/check.h"
 #include "sample/logprobs.h"
@@ -14,6 +16,25 @@ namespace {
 constexpr std::int64_t kLogitsBytes = 4 << 20;
 constexpr std::int64_t kMinPieceRows = 16;
 constexpr std::int64_t kMaxPieceRows = 128;
+
+// What makes a row of logits useless; empty: nothing does. Single logits may be -infinity: tokens that never come.
+std::string_view flaw_of(std::span<const float> logits) {
+  float max = -std::numeric_limits<float>::infinity();
+  bool has_nan = false;
+  for (const float logit : logits) {
+    has_nan |= logit != logit;
+    max = std::max(max, logit);
+  }
+  if (has_nan) return "a NaN";
+  if (max == std::numeric_limits<float>::infinity()) return "an infinite value";
+  return std::isfinite(max) ? "" : "no finite value";
+}
+
+// The same for a row that the sampler found nothing in.
+std::string_view unsampled_flaw(std::span<const float> logits) {
+  const std::string_view flaw = flaw_of(logits);
+  return flaw.empty() ? "nothing to sample" : flaw;
+}
 
 }  // namespace
 
@@ -80,7 +101,10 @@ void Runner::add_tables(const sched::StepPlan& plan, const kv::KvManager& kv) {
 void Runner::read_row(const LogitRow& row, tensor::Matrix<float> logits, std::int64_t i) {
   const std::span<float> values(logits.row(i), static_cast<std::size_t>(vocab_));
   const sample::SamplingParams& params = row.sequence->request.sampling;
+  std::string_view& flaw = flaws_[static_cast<std::size_t>(i)];
   if (row.prompt_target >= 0) {
+    flaw = flaw_of(values);
+    if (!flaw.empty()) return;
     prompt_logprobs_[static_cast<std::size_t>(i)] =
         sample::row_logprobs(values, row.prompt_target, params.prompt_logprobs);
     return;
@@ -90,11 +114,13 @@ void Runner::read_row(const LogitRow& row, tensor::Matrix<float> logits, std::in
   Sampled& out = sampled_[row.sampled_index];
   if (params.logprobs < 0) {
     out.token = row.sequence->sampler.sample(values, row.position + 1);
+    if (!out.token) flaw = unsampled_flaw(values);
     return;
   }
   const std::vector<float> raw(values.begin(), values.end());
   out.token = row.sequence->sampler.sample(values, row.position + 1);
   if (out.token) out.logprobs = sample::row_logprobs(raw, *out.token, params.logprobs);
+  if (!out.token) flaw = unsampled_flaw(values);
 }
 
 const std::vector<Runner::Sampled>& Runner::run(const sched::StepPlan& plan, const sched::Scheduler& scheduler,
@@ -107,10 +133,15 @@ const std::vector<Runner::Sampled>& Runner::run(const sched::StepPlan& plan, con
     const tensor::Matrix<float> logits(reinterpret_cast<float*>(logits_memory_->data()), rows, vocab_);
     model_.logits(begin, logits);
     prompt_logprobs_.assign(static_cast<std::size_t>(rows), {});
+    flaws_.assign(static_cast<std::size_t>(rows), {});
     const auto read = [&](std::int64_t i) { read_row(logit_rows_[static_cast<std::size_t>(begin + i)], logits, i); };
     backend_.parallel_for(rows, std::cref(read));
     for (std::int64_t i = 0; i < rows; ++i) {
       const LogitRow& row = logit_rows_[static_cast<std::size_t>(begin + i)];
+      const std::string_view flaw = flaws_[static_cast<std::size_t>(i)];
+      if (!flaw.empty() && row.sequence->failure.empty()) {
+        row.sequence->failure = fmt::format("the model's logits for position {} hold {}", row.position + 1, flaw);
+      }
       if (row.prompt_target >= 0) {
         row.sequence->prompt_logprobs.push_back(std::move(prompt_logprobs_[static_cast<std::size_t>(i)]));
       }

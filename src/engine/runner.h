@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -23,10 +24,11 @@ class Runner {
 
   struct Sampled {
     Sequence* sequence = nullptr;
-    std::optional<TokenId> token;  // nullopt: the logits were not finite
+    std::optional<TokenId> token;  // nullopt: the logits were not finite, see the sequence's failure
     std::optional<PositionLogprobs> logprobs;
   };
 
+  // Sets `failure` of a sequence whose logits are broken, of the prompt's too where their logprobs are wanted.
   // `find`: the Sequence of an id. The result has one entry per range with `samples`, in plan order, and is valid until
   // the next run.
   const std::vector<Sampled>& run(const sched::StepPlan& plan, const sched::Scheduler& scheduler,
@@ -55,7 +57,9 @@ class Runner {
   std::int64_t vocab_;
   std::vector<LogitRow> logit_rows_;
   std::vector<Sampled> sampled_;
-  std::vector<PositionLogprobs> prompt_logprobs_;  // one per logit row of the piece in hand
+  // One per logit row of the piece in hand.
+  std::vector<PositionLogprobs> prompt_logprobs_;
+  std::vector<std::string_view> flaws_;
 };
 
 }  // namespace weir::engine

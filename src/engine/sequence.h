@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/engine.h"
@@ -20,6 +21,8 @@ struct Sequence {
   double submitted_s;
   double scheduled_s = 0.0;                       // 0 = not yet
   std::vector<PositionLogprobs> prompt_logprobs;  // of prompt tokens 1, 2, ... as far as they are known
+
+  std::string failure;  // why it cannot go on; empty: it can
 
   bool wants_prompt_logprobs() const { return request.sampling.prompt_logprobs >= 0; }
   // The reason to end with `token` as the newest output (already counted), if there is one.
