@@ -10,7 +10,7 @@
 #include <iterator>
 
 #include "api/tokenizer_assets.h"
-#include "engine/kv_sizing.h"
+#include "kv/prefix_index.h"
 #include "text/detokenizer.h"
 
 namespace weir::apps {
@@ -96,15 +96,6 @@ std::vector<TokenId> end_tokens(const load::ModelFiles& files, const text::Token
   return ids;
 }
 
-// Every group with full attention keeps a block for every block_size tokens; what sliding windows keep does not grow.
-std::int64_t kv_tokens(const load::ModelSpec& spec, const engine::EngineInfo& info) {
-  const auto layout = engine::layout_for(spec, tensor::DType::kF32, info.block_size);
-  const auto full = std::count_if(layout.groups.begin(), layout.groups.end(),
-                                  [](const kv::KvGroup& group) { return group.window == 0; });
-  const auto growing = full > 0 ? full : static_cast<std::ptrdiff_t>(layout.groups.size());
-  return std::int64_t{info.num_kv_blocks} * info.block_size / std::max<std::ptrdiff_t>(growing, 1);
-}
-
 Result<LoadedModel> load_checked(const ModelOptions& options, const std::string& served_name, engine::OutputSink sink) {
   WEIR_TRY(auto files, load::open_model(options.model));
   LoadedModel out;
@@ -130,7 +121,9 @@ Result<LoadedModel> load_checked(const ModelOptions& options, const std::string&
   out.family = files.spec.family;
   out.quantisation = files.spec.quantisation;
   out.context_length = files.spec.context_length;
-  out.kv_tokens = kv_tokens(files.spec, out.engine->info());
+  const auto& info = out.engine->info();
+  out.kv_tokens = engine::tokens_held(engine::layout_for(files.spec, tensor::DType::kF32, info.block_size),
+                                      info.num_kv_blocks, info.max_model_len);
   out.file_bytes = files.file_bytes;
   return out;
 }

@@ -7,6 +7,7 @@
 #include "api/served_model.h"
 #include "apps/options.h"
 #include "engine/engine.h"
+#include "engine/kv_sizing.h"
 
 namespace weir::apps {
 
@@ -16,7 +17,7 @@ struct LoadedModel {
   // For the start-up summary.
   std::string name, format, family, quantisation;
   std::int64_t context_length = 0, file_bytes = 0;
-  std::int64_t kv_tokens = 0;  // of long sequences, that the KV cache holds
+  engine::KvTokens kv_tokens;
 };
 
 // `served_name`: what requests call it; empty = the file's or folder's name.

@@ -94,8 +94,12 @@ void log_summary(const LoadedModel& model, const ServeOptions& options, const ap
                model.name.empty() ? model.served->name : model.name, model.family, model.format, model.quantisation,
                human_bytes(static_cast<double>(model.file_bytes)), model.served->name);
   spdlog::info("context   {} tokens (the model was made for {})", info.max_model_len, model.context_length);
-  spdlog::info("KV cache  {} blocks of {} tokens in {}, {}: holds {} tokens; prefix reuse: {}", info.num_kv_blocks,
-               info.block_size, info.kv_dtype, human_bytes(static_cast<double>(info.kv_bytes)), model.kv_tokens,
+  const auto [full, small] = model.kv_tokens;
+  const std::string held =
+      full == small ? fmt::format("{} tokens", full)
+                    : fmt::format("{} tokens in sequences of {}, {} in short ones", full, info.max_model_len, small);
+  spdlog::info("KV cache  {} blocks of {} tokens in {}, {}: holds {}; prefix reuse: {}", info.num_kv_blocks,
+               info.block_size, info.kv_dtype, human_bytes(static_cast<double>(info.kv_bytes)), held,
                info.prefix_index);
   spdlog::info("engine    {}, weights {}, up to {} sequences and {} tokens a step, loaded in {:.1f} s", info.backend,
                human_bytes(static_cast<double>(info.weight_bytes)), info.max_num_seqs, info.max_num_batched_tokens,

@@ -54,6 +54,10 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
     return fail_at("max-model-len", ErrorCode::kInvalidArgument,
                    "--max-model-len 1 leaves no room for a reply; give at least 2, or 0 for the model's own");
   }
+  if (spec.context_length < 2) {
+    return fail_at("max-model-len", ErrorCode::kCorruptFile,
+                   "the model says that its context is {} token: that leaves no room for a reply", spec.context_length);
+  }
   KvSizing sizing;
   sizing.max_model_len = config.max_model_len > 0 ? config.max_model_len : spec.context_length;
   const std::int64_t one_sequence = layout.blocks_needed(sizing.max_model_len, kStepTokens);
@@ -84,15 +88,36 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
   if (config.max_model_len == 0) {
     sizing.max_model_len = longest_sequence(layout, blocks, sizing.max_model_len);
   }
-  if (blocks < 1 || sizing.max_model_len < 2) {
+  if (blocks < layout.blocks_needed(2, kStepTokens)) {
     return fail_at(
         "kv-cache-memory", ErrorCode::kInvalidArgument,
         "the KV pool has {} blocks of {} bytes ({} tokens each); a sequence of 2 tokens needs {}. Give more memory "
         "(--kv-cache-memory, --num-kv-blocks) or use a smaller --block-size",
         blocks, layout.block_bytes(), layout.block_tokens, layout.blocks_needed(2, kStepTokens));
   }
+  if (config.max_model_len > 0 && one_sequence > blocks) {
+    return fail_at(
+        "max-model-len", ErrorCode::kInvalidArgument,
+        "one sequence of --max-model-len {} takes {} KV blocks of {} tokens, but the KV pool has {} ({:.3f} GB), which "
+        "hold a sequence of at most {} tokens. Lower --max-model-len or give more memory (--kv-cache-memory, "
+        "--num-kv-blocks)",
+        config.max_model_len, one_sequence, layout.block_tokens, blocks,
+        static_cast<double>(blocks * layout.block_bytes()) / 1e9,
+        longest_sequence(layout, blocks, config.max_model_len));
+  }
   sizing.num_blocks = static_cast<std::uint32_t>(blocks);
   return sizing;
+}
+
+KvTokens tokens_held(const kv::KvLayout& layout, std::uint32_t num_blocks, std::int64_t max_model_len) {
+  const auto groups = static_cast<std::int64_t>(layout.groups.size());
+  const bool has_windows = std::any_of(layout.groups.begin(), layout.groups.end(),
+                                       [](const kv::KvGroup& group) { return group.window > 0; });
+  KvTokens held;
+  held.in_short_sequences = num_blocks / groups * layout.block_tokens;
+  held.in_full_sequences = has_windows ? num_blocks / layout.blocks_needed(max_model_len, kStepTokens) * max_model_len
+                                       : held.in_short_sequences;
+  return held;
 }
 
 }  // namespace weir::engine

@@ -30,11 +30,55 @@ TEST(KvSizing, ExplicitNumbersAreKept) {
   const kv::KvLayout layout = layout_for(spec, tensor::DType::kF32, 16);
   EngineConfig config;
   config.num_kv_blocks = 5;
-  config.max_model_len = 512;
+  config.max_model_len = 80;
   const auto sizing = size_kv(config, spec, layout, kGiB);
   ASSERT_TRUE(sizing);
   EXPECT_EQ(sizing->num_blocks, 5u);
-  EXPECT_EQ(sizing->max_model_len, 512) << "requests that do not fit five blocks are refused one by one";
+  EXPECT_EQ(sizing->max_model_len, 80);
+}
+
+TEST(KvSizing, ALengthThatThePoolCannotHoldIsRefusedWithTheOneItCan) {
+  const load::ModelSpec spec = spec_of(1024);
+  const kv::KvLayout layout = layout_for(spec, tensor::DType::kF32, 16);
+  EngineConfig config;
+  config.max_model_len = 81;
+  const auto refused = [&] {
+    const auto sizing = size_kv(config, spec, layout, kGiB);
+    EXPECT_FALSE(sizing);
+    return sizing ? Error{} : sizing.error();
+  };
+  config.num_kv_blocks = 5;
+  Error error = refused();
+  EXPECT_EQ(error.param, "max-model-len");
+  for (const char* part : {"--max-model-len 81 takes 6 KV blocks", "pool has 5", "at most 80 tokens"})
+    EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
+  config.num_kv_blocks.reset();
+  config.kv_cache_memory_bytes = 5 * layout.block_bytes();
+  error = refused();
+  EXPECT_NE(error.message.find("at most 80 tokens"), std::string::npos) << error.message;
+}
+
+TEST(KvSizing, AContextWithoutRoomForAReplyIsTheModelsFault) {
+  const load::ModelSpec spec = spec_of(1);
+  const auto sizing = size_kv({}, spec, layout_for(spec, tensor::DType::kF32, 16), kGiB);
+  ASSERT_FALSE(sizing);
+  EXPECT_NE(sizing.error().message.find("context is 1 token"), std::string::npos) << sizing.error().message;
+}
+
+TEST(KvSizing, WhatAPoolHoldsCountsEveryGroupOfLayers) {
+  load::ModelSpec spec = spec_of(4096);
+  const kv::KvLayout full = layout_for(spec, tensor::DType::kF32, 16);
+  EXPECT_EQ(tokens_held(full, 10, 100).in_full_sequences, 160);
+  EXPECT_EQ(tokens_held(full, 10, 100).in_short_sequences, 160);
+  // Gemma 3 270M: 15 layers with a window of 512 in five groups, three layers without one in the sixth.
+  spec.layer.resize(18);
+  for (std::size_t i = 0; i < spec.layer.size(); ++i) spec.layer[i].window = i % 6 == 5 ? 0 : 512;
+  const kv::KvLayout gemma = layout_for(spec, tensor::DType::kF32, 16);
+  ASSERT_EQ(gemma.groups.size(), 6u);
+  EXPECT_EQ(tokens_held(gemma, 400, 2048).in_short_sequences, 66 * 16);
+  EXPECT_EQ(gemma.blocks_needed(2048, 1), 128u + 5 * 33);
+  EXPECT_EQ(tokens_held(gemma, 400, 2048).in_full_sequences, 2048);
+  EXPECT_EQ(tokens_held(gemma, 600, 2048).in_full_sequences, 2 * 2048);
 }
 
 TEST(KvSizing, WithoutALengthThePoolBoundsIt) {

@@ -223,6 +223,14 @@ class Operation(unittest.TestCase):
         with Server(LLAMA, "--served-model-name", "river") as server:
             self.assertEqual("river", server.model())
             self.assertEqual("river", server.complete([4], max_tokens=1)["model"])
+    def test_a_length_that_the_pool_cannot_hold_is_refused_at_once(self):
+        flags = ("--max-model-len", 256, "--num-kv-blocks", 4)
+        with self.assertRaisesRegex(AssertionError, "ended with 2(.|\\n)*--max-model-len 256 takes 16 .* has 4 .* at most 64 tokens"):
+            Server(LLAMA, *flags).__enter__()
+        with Server(LLAMA, "--num-kv-blocks", 4) as server:
+            self.assertEqual(64, server.get("/v1/models").json["data"][0]["max_model_len"])
+            server.chat("hi", ignore_eos=True)
+
 
     def test_overload_is_refused_not_queued_for_ever(self):
         """more requests than slots: all are answered, in some order"""
