@@ -15,41 +15,85 @@ constexpr double kExactDouble = 9007199254740992.0;
 // many, over all objects of a body, take about a second; one object may have some 20,000 members.
 constexpr std::uint64_t kMaxKeyComparisons = 200'000'000;
 
-// What could make parsing or walking the document expensive out of proportion to its size.
-Status check_shape(std::string_view text) {
-  std::vector<std::uint64_t> commas(1);  // by depth, of the value that is open there
-  std::uint64_t comparisons = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      commas.push_back(0);
-      if (commas.size() > kMaxDepth + 1)
-        return fail(ErrorCode::kInvalidArgument, "the JSON is nested more than {} levels deep", kMaxDepth);
-    } else if (c == ',') {
-      ++commas.back();
-    } else if (c == ']' || c == '}') {
-      if (c == '}') comparisons += commas.back() * commas.back() / 2;
-      if (comparisons > kMaxKeyComparisons)
-        return fail(ErrorCode::kInvalidArgument, "the JSON has objects with too many members");
-      if (commas.size() > 1) commas.pop_back();
-    }
-  }
-  return {};
+bool begins_number(char c) {
+  return c == '-' || (c >= '0' && c <= '9');
 }
+
+// What could make parsing or walking a document expensive out of proportion to its size, found in one pass over the
+// text, before anything is built. What is no JSON at all is left to the parser.
+class ShapeCheck {
+ public:
+  explicit ShapeCheck(const JsonLimits& limits) : limits_(limits) {}
+
+  Status run(std::string_view text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      if (c == '"') {
+        i = end_of_string(text, i);
+      } else if (c == '[' || c == '{') {
+        const auto first = text.find_first_not_of(" \t\r\n", i + 1);
+        open_.push_back({0, c == '[' && first != std::string_view::npos && begins_number(text[first])});
+        if (open_.size() > kMaxDepth + 1)
+          return fail(ErrorCode::kInvalidArgument, "the JSON is nested more than {} levels deep", kMaxDepth);
+        WEIR_RETURN_IF_ERROR(count_value());
+      } else if (c == ',') {
+        ++open_.back().commas;
+        WEIR_RETURN_IF_ERROR(count_value());
+      } else if (c == ']' || c == '}') {
+        const std::uint64_t commas = open_.back().commas;
+        if (c == '}') comparisons_ += commas * commas / 2;
+        if (comparisons_ > kMaxKeyComparisons)
+          return fail(ErrorCode::kInvalidArgument, "the JSON has objects with too many members");
+        if (open_.size() > 1) open_.pop_back();
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct Open {
+    std::uint64_t commas = 0;
+    bool numbers = false;  // a list that begins with a number
+  };
+
+  static std::size_t end_of_string(std::string_view text, std::size_t begin) {
+    std::size_t i = begin + 1;
+    while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+    return i;
+  }
+
+  // One more in what is open now.
+  Status count_value() {
+    const Open& in = open_.back();
+    if (!in.numbers) {
+      if (++values_ <= JsonLimits::kMaxValues) return {};
+      return fail(ErrorCode::kTooLarge, "the JSON has more than the {} values that a request may have",
+                  JsonLimits::kMaxValues);
+    }
+    if (in.commas >= limits_.list_numbers) {
+      return fail(ErrorCode::kContextLengthExceeded,
+                  "the request has a list of more than {} numbers, which is more token ids than this model can take",
+                  limits_.list_numbers);
+    }
+    if (++numbers_ <= JsonLimits::kMaxListNumbers) return {};
+    return fail(ErrorCode::kTooLarge,
+                "the request has lists of more than {} numbers in all; send fewer prompts at once",
+                JsonLimits::kMaxListNumbers);
+  }
+
+  const JsonLimits& limits_;
+  std::vector<Open> open_ = std::vector<Open>(1);  // by depth; the first is outside of everything
+  std::uint64_t comparisons_ = 0;
+  std::size_t values_ = 0, numbers_ = 0;
+};
 
 }  // namespace
 
-Result<Json> parse_json(std::string_view text) {
+Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     return fail(ErrorCode::kInvalidArgument, "the request body is empty; a JSON object was expected");
   }
-  WEIR_RETURN_IF_ERROR(check_shape(text));
+  WEIR_RETURN_IF_ERROR(ShapeCheck(limits).run(text));
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::exception& e) {

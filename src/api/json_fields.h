@@ -16,9 +16,18 @@ namespace weir::api {
 // Objects keep the order of their keys: chat templates print tools and schemas in it.
 using Json = nlohmann::ordered_json;
 
+// What a document may hold: a parsed value takes some ten times as much memory as its text, so documents beyond these
+// are refused from their text alone.
+struct JsonLimits {
+  std::size_t list_numbers = kMaxListNumbers;  // in one list of numbers
+
+  static constexpr std::size_t kMaxListNumbers = std::size_t{4} << 20;  // in all lists of numbers together
+  static constexpr std::size_t kMaxValues = std::size_t{1} << 20;       // all others
+};
+
 // Text -> JSON. Refuses what is not UTF-8, NaN and Infinity, anything after the value, and nesting so deep that walking
 // it could exhaust the stack.
-Result<Json> parse_json(std::string_view text);
+Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 // What a value is, for messages: "a string", "the number 1.5".
 std::string describe_json(const Json& value);

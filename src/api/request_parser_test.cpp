@@ -316,3 +316,28 @@ TEST(RequestParser, reads_tokenize_and_detokenize) {
 
 }  // namespace
 }  // namespace weir::api
+// Refused from the text: the bodies below do not even end, which the parser would find out only after building them.
+TEST(RequestParser, refuses_lists_that_no_model_takes_before_it_builds_them) {
+  const auto refusal = [](const std::string& text, const JsonLimits& limits = {}) {
+    const auto parsed = parse_json(text, limits);
+    EXPECT_FALSE(parsed);
+    return parsed ? Error{} : parsed.error();
+  };
+  const auto repeat = [](std::string_view piece, std::size_t times) {
+    std::string out;
+    for (std::size_t i = 0; i < times; ++i) out += piece;
+    return out;
+  };
+  const JsonLimits small{.list_numbers = 5};
+  EXPECT_EQ(refusal(R"({"prompt":[ 1,2,3,4,5,6)", small).code, ErrorCode::kContextLengthExceeded);
+  EXPECT_EQ(refusal(R"({"prompt":[[1],[-1,2,3,4,5,6)", small).code, ErrorCode::kContextLengthExceeded);
+  EXPECT_TRUE(parse_json(R"({"prompt":[1,2,3,4,5],"tools":["a","b","c","d","e","f","g"]})", small));
+  EXPECT_TRUE(parse_json("[\"" + repeat("1,", 1000) + "\"]", small)) << "commas in strings separate nothing";
+
+  const std::size_t values = JsonLimits::kMaxValues, numbers = JsonLimits::kMaxListNumbers;
+  EXPECT_EQ(refusal("[" + repeat("{},", values)).code, ErrorCode::kTooLarge);
+  EXPECT_EQ(refusal("[" + repeat("\"\",", values)).code, ErrorCode::kTooLarge);
+  EXPECT_EQ(refusal("[" + repeat("[1," + repeat("1,", 999) + "1],", numbers / 1000)).code, ErrorCode::kTooLarge);
+  EXPECT_EQ(refusal("[" + repeat("1,", numbers)).code, ErrorCode::kContextLengthExceeded);
+}
+

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -37,9 +38,18 @@ void append_model(JsonWriter& json, const ServedModel& model) {
 }
 
 // The body goes once it has been read: what follows may take long, and bodies may be large.
-Result<Json> take_json(HttpRequest& request) {
+Result<Json> take_json(HttpRequest& request, const JsonLimits& limits = {}) {
   const std::string body = std::move(request.body);
-  return parse_json(body);
+  return parse_json(body, limits);
+}
+
+// No prompt has more ids than the context. The least keeps lists that are no prompts out of this, and lets those that
+// are just too long be refused with their length.
+JsonLimits prompt_limits(const ServedModel& model) {
+  constexpr std::int64_t kLeast = 4096;
+  JsonLimits limits;
+  limits.list_numbers = std::min(limits.list_numbers, static_cast<std::size_t>(std::max(model.max_model_len, kLeast)));
+  return limits;
 }
 
 void append_tokens(JsonWriter& json, const std::vector<TokenId>& tokens) {
@@ -238,15 +248,17 @@ ParseContext Service::parse_context() const {
 }
 
 void Service::completions(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
-  auto parsed =
-      take_json(request).and_then([&](const Json& json) { return parse_completion_request(json, parse_context()); });
+  auto parsed = take_json(request, prompt_limits(*serving_.model)).and_then([&](const Json& json) {
+    return parse_completion_request(json, parse_context());
+  });
   if (!parsed) return answer_error(request, *reply, parsed.error());
   start_generation(request, reply, std::move(*parsed), nullptr);
 }
 
 void Service::chat_completions(HttpRequest& request, const std::shared_ptr<Reply>& reply) {
-  auto parsed =
-      take_json(request).and_then([&](const Json& json) { return parse_chat_request(json, parse_context()); });
+  auto parsed = take_json(request, prompt_limits(*serving_.model)).and_then([&](const Json& json) {
+    return parse_chat_request(json, parse_context());
+  });
   if (!parsed) return answer_error(request, *reply, parsed.error());
   start_generation(request, reply, std::move(parsed->generation), &parsed->chat);
 }

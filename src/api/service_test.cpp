@@ -370,6 +370,19 @@ TEST_F(ServiceTest, refuses_texts_that_no_context_holds_before_it_tokenises_them
   EXPECT_EQ(post("/tokenize", R"({"prompt":")" + std::string((8 << 20) + 1, 'a') + R"("})").status, 400);
 }
 
+TEST_F(ServiceTest, refuses_lists_of_ids_that_no_context_holds_before_it_parses_them) {
+  std::string ids = "1";
+  for (int i = 0; i < 5000; ++i) ids += ",1";
+  for (const auto& [path, body] : {std::pair{"/v1/completions", R"({"prompt":[)" + ids + R"(],"n":)"},
+                                   std::pair{"/v1/completions", R"({"prompt":[[1],[)" + ids + R"(]],"n":)"},
+                                   std::pair{"/v1/chat/completions", R"({"messages":[)" + ids + R"(],"n":)"}}) {
+    const auto response = post(path, body);
+    EXPECT_EQ(response.status, 400);
+    EXPECT_NE(response.body.find("context_length_exceeded"), std::string::npos) << response.body;
+  }
+  EXPECT_EQ(ok("/detokenize", R"({"tokens":[)" + ids + "]}")["prompt"].get<std::string>().size(), 5001u);
+}
+
 TEST_F(ServiceTest, logprobs_name_the_control_tokens_that_the_text_leaves_out) {
   stop();
   start([](const engine::SequenceRequest&, std::int64_t position) -> TokenId {

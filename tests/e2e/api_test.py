@@ -105,6 +105,14 @@ class Surface(unittest.TestCase):
     def test_a_prompt_that_is_too_long_names_both_counts(self):
         self.refused(400, "/v1/completions", dict(model=self.server.model(), prompt=[5] * 600, max_tokens=4), 600, 512)
 
+    def test_a_huge_list_of_ids_is_refused_cheaply(self):
+        body = b'{"prompt":[' + b"1," * (12 << 20) + b"1]}"
+        before = self.server.memory_peak()
+        replies = at_once([lambda: self.server.post("/v1/completions", body)] * 2)
+        self.assertEqual([400, 400], [r.status for r in replies], replies[0].text[:300])
+        self.assertIn("context_length_exceeded", replies[0].text)
+        self.assertLess(self.server.memory_peak() - before, 6 * len(body))
+
     def test_a_client_that_leaves_is_forgotten(self):
         stream = self.server.stream("/v1/completions", model=self.server.model(), prompt="the fox", **FOREVER)
         next(iter(stream))
@@ -215,14 +223,6 @@ class Operation(unittest.TestCase):
                 self.assertIn("model     \\x1b", server.said)
                 self.assertNotIn("\x1b", server.said)
 
-    def test_of_a_flag_given_twice_the_last_counts(self):
-        with Server(LLAMA, "--served-model-name", "brook", "--served-model-name", "river") as server:
-            self.assertEqual("river", server.model())
-
-    def test_served_model_name(self):
-        with Server(LLAMA, "--served-model-name", "river") as server:
-            self.assertEqual("river", server.model())
-            self.assertEqual("river", server.complete([4], max_tokens=1)["model"])
     def test_a_length_that_the_pool_cannot_hold_is_refused_at_once(self):
         flags = ("--max-model-len", 256, "--num-kv-blocks", 4)
         with self.assertRaisesRegex(AssertionError, "ended with 2(.|\\n)*--max-model-len 256 takes 16 .* has 4 .* at most 64 tokens"):
@@ -231,6 +231,14 @@ class Operation(unittest.TestCase):
             self.assertEqual(64, server.get("/v1/models").json["data"][0]["max_model_len"])
             server.chat("hi", ignore_eos=True)
 
+    def test_of_a_flag_given_twice_the_last_counts(self):
+        with Server(LLAMA, "--served-model-name", "brook", "--served-model-name", "river") as server:
+            self.assertEqual("river", server.model())
+
+    def test_served_model_name(self):
+        with Server(LLAMA, "--served-model-name", "river") as server:
+            self.assertEqual("river", server.model())
+            self.assertEqual("river", server.complete([4], max_tokens=1)["model"])
 
     def test_overload_is_refused_not_queued_for_ever(self):
         """more requests than slots: all are answered, in some order"""
