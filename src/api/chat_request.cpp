@@ -161,6 +161,35 @@ Result<Json> parse_tools(const Fields& fields) {
   return tools;
 }
 
+tl::unexpected<Error> said_twice(const char* name) {
+  return fail_at(name, ErrorCode::kInvalidArgument,
+                 "{0} and chat_template_kwargs.{0} say different things; give one of them", name);
+}
+
+// A setting of the template that can be a field of the request or one of its chat_template_kwargs; `out` keeps its
+// value where it is neither.
+Status template_flag(const Fields& fields, const Json& kwargs, const char* name, bool& out) {
+  bool in_kwargs = out;
+  WEIR_RETURN_IF_ERROR(Fields(kwargs, "chat_template_kwargs.").boolean(name, in_kwargs));
+  const bool both = fields.find(name) && Fields(kwargs).find(name);
+  out = in_kwargs;
+  WEIR_RETURN_IF_ERROR(fields.boolean(name, out));
+  if (both && out != in_kwargs) return said_twice(name);
+  return {};
+}
+
+// A field of the request that templates know as a variable.
+Status template_variable(const Fields& fields, const char* name, bool right_type, const char* type, Json& kwargs) {
+  const Json* value = fields.find(name);
+  if (!value) return {};
+  if (!right_type)
+    return fail_at(name, ErrorCode::kInvalidArgument, "{} must be {}, not {}", name, type, describe_json(*value));
+  const Json* in_kwargs = Fields(kwargs).find(name);
+  if (in_kwargs && *in_kwargs != *value) return said_twice(name);
+  kwargs[name] = *value;
+  return {};
+}
+
 Result<Json> parse_template_kwargs(const Fields& fields) {
   Json kwargs = Json::object();
   if (const Json* given = fields.find("chat_template_kwargs")) {
@@ -175,21 +204,20 @@ Result<Json> parse_template_kwargs(const Fields& fields) {
     }
     kwargs = *given;
   }
-  if (const Json* documents = fields.find("documents")) {
-    if (!documents->is_array())
-      return fail_at("documents", ErrorCode::kInvalidArgument, "documents must be a list, not {}",
-                     describe_json(*documents));
-    kwargs["documents"] = *documents;
-  }
+  const Json *documents = fields.find("documents"), *effort = fields.find("reasoning_effort");
+  WEIR_RETURN_IF_ERROR(template_variable(fields, "documents", documents && documents->is_array(), "a list", kwargs));
+  WEIR_RETURN_IF_ERROR(
+      template_variable(fields, "reasoning_effort", effort && effort->is_string(), "a string", kwargs));
   bool continue_final = false;
-  WEIR_RETURN_IF_ERROR(fields.boolean("continue_final_message", continue_final));
+  WEIR_RETURN_IF_ERROR(template_flag(fields, kwargs, "continue_final_message", continue_final));
   bool add_generation_prompt = !continue_final;
-  WEIR_RETURN_IF_ERROR(fields.boolean("add_generation_prompt", add_generation_prompt));
+  WEIR_RETURN_IF_ERROR(template_flag(fields, kwargs, "add_generation_prompt", add_generation_prompt));
   if (continue_final && add_generation_prompt) {
     return fail_at("continue_final_message", ErrorCode::kInvalidArgument,
                    "continue_final_message and add_generation_prompt cannot both be true");
   }
   kwargs["add_generation_prompt"] = add_generation_prompt;
+  kwargs.erase("continue_final_message");
   if (continue_final) kwargs["continue_final_message"] = true;
   return kwargs;
 }

@@ -146,7 +146,8 @@ Status refuse_unsupported(const Fields& fields) {
                                   "prompt_embeds",
                                   "audio",
                                   "kv_transfer_params",
-                                  "chat_template"};
+                                  "chat_template",
+                                  "functions"};
   for (const char* name : kFields) {
     const Json* value = fields.find(name);
     if (!value || *value == Json(false) || (value->is_string() && value->get_ref<const std::string&>().empty()) ||
@@ -154,6 +155,57 @@ Status refuse_unsupported(const Fields& fields) {
       continue;
     }
     return fail_at(name, ErrorCode::kUnsupported, "{} is not supported yet; leave it out", name);
+  }
+  return {};
+}
+
+// Fields of which some values ask for what every reply is anyway.
+Status refuse_unsupported_values(const Fields& fields) {
+  if (const Json* call = fields.find("function_call"); call && *call != "none" && *call != "auto") {
+    return fail_at("function_call", ErrorCode::kUnsupported,
+                   "function_call is not supported yet but for \"none\" and \"auto\"; leave it out");
+  }
+  if (const Json* modalities = fields.find("modalities"); modalities && *modalities != Json::array({"text"})) {
+    return fail_at("modalities", ErrorCode::kUnsupported, "modalities can only be [\"text\"]: this model writes text");
+  }
+  if (fields.find("web_search_options")) {  // an empty object asks for a search too
+    return fail_at("web_search_options", ErrorCode::kUnsupported,
+                   "web_search_options: this server searches nothing; leave it out");
+  }
+  bool detokenize = true;
+  WEIR_RETURN_IF_ERROR(fields.boolean("detokenize", detokenize));
+  if (!detokenize)
+    return fail_at("detokenize", ErrorCode::kUnsupported, "detokenize false is not supported; leave it out");
+  return {};
+}
+
+// Fields that cannot change what this server answers: notes for a bill or a log, hints to make it faster, parameters of
+// beam search. They need the right type only.
+Status check_harmless(const Fields& fields) {
+  using Is = bool (Json::*)() const noexcept;
+  struct Harmless {
+    const char* name;
+    Is is;
+    const char* type;
+  };
+  constexpr Is kObject = &Json::is_object, kString = &Json::is_string, kBoolean = &Json::is_boolean;
+  constexpr std::array kFields = {Harmless{"metadata", kObject, "an object"},
+                                  Harmless{"prediction", kObject, "an object"},
+                                  Harmless{"user", kString, "a string"},
+                                  Harmless{"safety_identifier", kString, "a string"},
+                                  Harmless{"prompt_cache_key", kString, "a string"},
+                                  Harmless{"service_tier", kString, "a string"},
+                                  Harmless{"verbosity", kString, "a string"},
+                                  Harmless{"request_id", kString, "a string"},
+                                  Harmless{"store", kBoolean, "true or false"},
+                                  Harmless{"parallel_tool_calls", kBoolean, "true or false"},
+                                  Harmless{"spaces_between_special_tokens", kBoolean, "true or false"},
+                                  Harmless{"length_penalty", &Json::is_number, "a number"}};
+  for (const auto& [name, is, type] : kFields) {
+    const Json* value = fields.find(name);
+    if (value && !(value->*is)()) {
+      return fail_at(name, ErrorCode::kInvalidArgument, "{} must be {}, not {}", name, type, describe_json(*value));
+    }
   }
   return {};
 }
@@ -207,11 +259,11 @@ Status parse_generation_fields(const Fields& fields, const ParseContext& context
   WEIR_RETURN_IF_ERROR(fields.integer("priority", -kMaxPriority, kMaxPriority, priority));
   out.priority = static_cast<int>(priority);
   WEIR_RETURN_IF_ERROR(fields.string("cache_salt", out.cache_salt));
-  std::string user;
-  WEIR_RETURN_IF_ERROR(fields.string("user", user));
 
   WEIR_RETURN_IF_ERROR(check_output_format(fields));
-  return refuse_unsupported(fields);
+  WEIR_RETURN_IF_ERROR(refuse_unsupported(fields));
+  WEIR_RETURN_IF_ERROR(refuse_unsupported_values(fields));
+  return check_harmless(fields);
 }
 
 }  // namespace weir::api

@@ -1,5 +1,6 @@
 // JSON bodies -> checked requests. Unknown fields are ignored, as OpenAI clients expect; known ones must have the right
 // type and range, and those that would change the answer in a way weir does not have yet are refused, never dropped.
+// What a chat's template is told can be said in a field or in chat_template_kwargs; saying different things is refused.
 #pragma once
 
 #include <optional>

@@ -103,6 +103,17 @@ TEST(RequestParser, refuses_completions_that_are_malformed_and_names_the_field) 
              "{\"type\":\"json_schema\"}"}},
            {"suffix", {"\"x\""}},
            {"use_beam_search", {"true"}},
+           {"functions", {R"([{"name":"f"}])"}},
+           {"function_call", {"\"f\"", R"({"name":"f"})"}},
+           {"modalities", {R"(["audio"])", R"(["text","audio"])", "\"text\"", "5"}},
+           {"web_search_options", {"{}", "5"}},
+           {"detokenize", {"false", "0"}},
+           {"metadata", {"5", "\"x\""}},
+           {"prediction", {"5"}},
+           {"length_penalty", {"\"x\""}},
+           {"store", {"1"}},
+           {"service_tier", {"5"}},
+           {"parallel_tool_calls", {"\"x\""}},
            {"guided_json", {"{}"}},
            {"best_of", {"2", "0", "\"x\""}},
        }) {
@@ -126,7 +137,8 @@ TEST(RequestParser, reads_every_field_of_a_completion) {
       "stop_token_ids":[9],"include_stop_str_in_output":true,"ignore_eos":true,"logprobs":0,"prompt_logprobs":3,"echo":true,"stream":true,
       "stream_options":{"include_usage":true,"continuous_usage_stats":true},"return_token_ids":true,"return_tokens_as_token_ids":true,
       "skip_special_tokens":false,"add_special_tokens":false,"priority":-4,"cache_salt":"s","user":"u","response_format":{"type":"text"},
-      "suffix":null,"best_of":2,"unknown_field":{"x":[1]}})");
+      "suffix":null,"best_of":2,"functions":[],"function_call":"auto","modalities":["text"],"detokenize":true,"metadata":{"a":"b"},
+      "prediction":{"type":"content","content":"x"},"length_penalty":1.5,"store":false,"service_tier":"auto","parallel_tool_calls":true,"unknown_field":{"x":[1]}})");
   ASSERT_TRUE(parsed) << parsed.error().message;
   const auto& s = parsed->sampling;
   EXPECT_EQ(parsed->model, "m");
@@ -232,6 +244,12 @@ TEST(RequestParser, refuses_chats_that_are_malformed) {
            body(hi, R"(,"chat_template_kwargs":5)"),
            body(hi, R"(,"chat_template_kwargs":{"messages":[]})"),
            body(hi, R"(,"documents":5)"),
+           body(hi, R"(,"documents":[1],"chat_template_kwargs":{"documents":[2]})"),
+           body(hi, R"(,"reasoning_effort":5)"),
+           body(hi, R"(,"chat_template_kwargs":{"add_generation_prompt":"no"})"),
+           body(hi, R"(,"add_generation_prompt":true,"chat_template_kwargs":{"add_generation_prompt":false})"),
+           body(hi, R"(,"chat_template_kwargs":{"continue_final_message":true,"add_generation_prompt":true})"),
+           body(hi, R"(,"functions":[{"name":"f"}])"),
            body(hi, R"(,"echo":true)"),
            body(hi,
                 R"(,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"cheese"}}})"),
@@ -260,6 +278,23 @@ TEST(RequestParser, prepares_messages_for_the_template) {
   EXPECT_EQ(parsed->generation.max_tokens, 9);
   EXPECT_EQ(parsed->generation.logprobs, 2);
   EXPECT_FALSE(parsed->generation.add_special_tokens);
+}
+
+TEST(RequestParser, what_the_template_is_told_can_be_said_in_either_place) {
+  const auto kwargs = [](const std::string& more) {
+    const auto parsed = chat(R"({"messages":[{"role":"user","content":"Hi"}])" + more + "}");
+    EXPECT_TRUE(parsed) << more << ": " << (parsed ? "" : parsed.error().message);
+    return parsed ? parsed->chat.kwargs.dump() : "";
+  };
+  EXPECT_EQ(kwargs(""), R"({"add_generation_prompt":true})");
+  for (const std::string flag : {R"("add_generation_prompt":false)", R"("continue_final_message":true)"}) {
+    const std::string in_kwargs = R"(,"chat_template_kwargs":{)" + flag + "}";
+    EXPECT_EQ(kwargs("," + flag), kwargs(in_kwargs));
+    EXPECT_EQ(kwargs("," + flag), kwargs("," + flag + in_kwargs));
+    EXPECT_NE(kwargs("," + flag), kwargs(""));
+  }
+  EXPECT_EQ(kwargs(R"(,"add_generation_prompt":false)"), R"({"add_generation_prompt":false})");
+  EXPECT_EQ(kwargs(R"(,"reasoning_effort":"low")"), R"({"reasoning_effort":"low","add_generation_prompt":true})");
 }
 
 TEST(RequestParser, missing_content_is_an_empty_text) {
@@ -297,25 +332,6 @@ TEST(RequestParser, refuses_json_that_is_expensive_out_of_proportion) {
   EXPECT_TRUE(parse_json("\"" + std::string(20000, '[') + "\\\"[[\""));
 }
 
-TEST(RequestParser, reads_tokenize_and_detokenize) {
-  const auto tokenize = [](std::string_view text) {
-    return parse_json(text).and_then([](const Json& json) { return parse_tokenize_request(json); });
-  };
-  EXPECT_EQ(tokenize(R"({"prompt":"x"})")->prompt, "x");
-  EXPECT_TRUE(tokenize(R"({"prompt":"x"})")->add_special_tokens);
-  EXPECT_FALSE(tokenize(R"({"messages":[{"role":"user","content":"x"}]})")->add_special_tokens);
-  EXPECT_FALSE(tokenize("{}"));
-  EXPECT_FALSE(tokenize(R"({"prompt":5})"));
-  const auto detokenize = [](std::string_view text) {
-    return parse_json(text).and_then([](const Json& json) { return parse_detokenize_request(json, 10); });
-  };
-  EXPECT_EQ(detokenize(R"({"tokens":[1,9]})")->tokens, (std::vector<TokenId>{1, 9}));
-  EXPECT_FALSE(detokenize(R"({"tokens":[10]})"));
-  EXPECT_FALSE(detokenize(R"({"tokens":"x"})"));
-}
-
-}  // namespace
-}  // namespace weir::api
 // Refused from the text: the bodies below do not even end, which the parser would find out only after building them.
 TEST(RequestParser, refuses_lists_that_no_model_takes_before_it_builds_them) {
   const auto refusal = [](const std::string& text, const JsonLimits& limits = {}) {
@@ -341,3 +357,22 @@ TEST(RequestParser, refuses_lists_that_no_model_takes_before_it_builds_them) {
   EXPECT_EQ(refusal("[" + repeat("1,", numbers)).code, ErrorCode::kContextLengthExceeded);
 }
 
+TEST(RequestParser, reads_tokenize_and_detokenize) {
+  const auto tokenize = [](std::string_view text) {
+    return parse_json(text).and_then([](const Json& json) { return parse_tokenize_request(json); });
+  };
+  EXPECT_EQ(tokenize(R"({"prompt":"x"})")->prompt, "x");
+  EXPECT_TRUE(tokenize(R"({"prompt":"x"})")->add_special_tokens);
+  EXPECT_FALSE(tokenize(R"({"messages":[{"role":"user","content":"x"}]})")->add_special_tokens);
+  EXPECT_FALSE(tokenize("{}"));
+  EXPECT_FALSE(tokenize(R"({"prompt":5})"));
+  const auto detokenize = [](std::string_view text) {
+    return parse_json(text).and_then([](const Json& json) { return parse_detokenize_request(json, 10); });
+  };
+  EXPECT_EQ(detokenize(R"({"tokens":[1,9]})")->tokens, (std::vector<TokenId>{1, 9}));
+  EXPECT_FALSE(detokenize(R"({"tokens":[10]})"));
+  EXPECT_FALSE(detokenize(R"({"tokens":"x"})"));
+}
+
+}  // namespace
+}  // namespace weir::api
