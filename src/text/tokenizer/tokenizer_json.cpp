@@ -58,7 +58,10 @@ Result<std::vector<JsonAddedToken>> read_added_tokens(const json& list) {
     token.lstrip = json_flag(node, "lstrip", false);
     token.rstrip = json_flag(node, "rstrip", false);
     WEIR_RETURN_IF_ERROR(check_text(token.content, token.id));
-    if (!token.content.empty()) tokens.push_back(std::move(token));  // an empty one can never be found
+    if (token.content.empty()) {
+      return fail(ErrorCode::kCorruptFile, "added token {} of tokenizer.json is an empty string", token.id);
+    }
+    tokens.push_back(std::move(token));
   }
   return tokens;
 }
@@ -68,14 +71,19 @@ struct Spellings {
   std::vector<std::string> texts;
   std::vector<std::uint8_t> flags;
 
-  void put(TokenId id, const std::string& text, std::uint8_t more) {
+  Status put(TokenId id, const std::string& text, std::uint8_t more) {
     const auto i = static_cast<std::size_t>(id);
     if (i >= texts.size()) {
       texts.resize(i + 1);
       flags.resize(i + 1, 0);
     }
+    if ((flags[i] & kFlagPresent) != 0 && texts[i] != text) {
+      return fail(ErrorCode::kCorruptFile, "the tokens \"{}\" and \"{}\" of tokenizer.json have the same id {}",
+                  texts[i], text, id);
+    }
     texts[i] = text;
     flags[i] = static_cast<std::uint8_t>(flags[i] | kFlagPresent | more);
+    return {};
   }
 };
 
@@ -91,11 +99,11 @@ Result<Spellings> collect_spellings(const TokenizerDocument& document, const std
   for (const auto& [text, number] : document.vocab) {
     WEIR_TRY(const TokenId id, checked_id(number, text));
     WEIR_RETURN_IF_ERROR(check_text(text, number));
-    all.put(id, text, 0);
+    WEIR_RETURN_IF_ERROR(all.put(id, text, 0));
   }
   for (const JsonAddedToken& token : added) {
     WEIR_TRY(const TokenId id, checked_id(token.id, token.content));
-    all.put(id, token.content, token.special ? kFlagControl | kFlagMatched : kFlagMatched);
+    WEIR_RETURN_IF_ERROR(all.put(id, token.content, token.special ? kFlagControl | kFlagMatched : kFlagMatched));
   }
   return all;
 }
