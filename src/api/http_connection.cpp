@@ -164,8 +164,13 @@ void Connection::on_read(const error_code& error, std::size_t bytes) {
 }
 
 void Connection::parse() {
-  if (state_ != State::kReading || in_.empty()) return;
+  if (state_ != State::kReading) return;
   if (!parser_) {
+    // Empty lines before a request are nothing (RFC 9112, 2.2): some clients end a body with one.
+    std::size_t empty = 0;
+    while (std::string_view(in_).substr(empty).starts_with("\r\n")) empty += 2;
+    in_.erase(0, empty);
+    if (in_.empty() || in_ == "\r") return;
     parser_ = std::make_unique<HttpRequestParser>(context_.limits);
     header_checked_ = false;
     read_deadline_ = Clock::now() + context_.limits.header;

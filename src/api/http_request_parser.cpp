@@ -1,5 +1,6 @@
 #include "api/http_request_parser.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
@@ -90,7 +91,14 @@ HttpRequestParser::State HttpRequestParser::check_header() {
         fmt::format("this server takes no compressed bodies, and Content-Encoding is '{}'; send the body as it is",
                     std::string_view(coding.data(), std::min<std::size_t>(coding.size(), 80))));
   }
-  continue_ = !impl_->beast.is_done() && boost::beast::iequals(request[http::field::expect], "100-continue");
+  const auto expect = request[http::field::expect];
+  const bool wants_continue = boost::beast::iequals(expect, "100-continue");
+  if (!expect.empty() && !wants_continue && request.version() >= 11) {
+    return refuse(417, ErrorCode::kInvalidArgument,
+                  fmt::format("Expect is '{}', but this server knows 100-continue only",
+                              std::string_view(expect.data(), std::min<std::size_t>(expect.size(), 80))));
+  }
+  continue_ = !impl_->beast.is_done() && wants_continue;
   return State::kBody;
 }
 

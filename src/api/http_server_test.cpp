@@ -239,6 +239,27 @@ TEST_F(HttpServerTest, says_continue_to_a_client_that_asks) {
   EXPECT_EQ(client.response().body, "POST abc");
 }
 
+TEST_F(HttpServerTest, refuses_an_expectation_it_does_not_know) {
+  start();
+  RawClient client(server_->port());
+  client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: foo\r\n\r\n");
+  const auto response = client.response();
+  EXPECT_EQ(response.status, 417);
+  EXPECT_NE(response.body.find("foo"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, skips_empty_lines_before_a_request) {
+  start();
+  RawClient client(server_->port());
+  client.send("\r\n\r\n" + http_request("POST", "/echo", "one") + "\r\n");
+  EXPECT_EQ(client.response().body, "POST one");
+  client.send("\r");  // of a line that comes in two pieces
+  client.send("\n" + http_request("GET", "/echo"));
+  EXPECT_EQ(client.response().body, "GET ");
+  client.send("\rGET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(client.response().status, 400);
+}
+
 TEST_F(HttpServerTest, does_not_read_the_body_of_a_request_that_its_header_refuses) {
   start({}, [](const HttpRequest& head) { return head.authorization == "Bearer k"; });
   const std::string head = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n";
