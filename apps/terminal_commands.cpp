@@ -16,6 +16,8 @@
 namespace weir::apps {
 namespace {
 
+constexpr std::size_t kQuotedBytes = 80;  // of a line that is no command
+
 std::atomic<bool> g_stop{false};
 std::atomic<bool> g_replying{false};
 
@@ -80,23 +82,47 @@ void print_chat_help() {
   fmt::print(stderr,
              "Write a message and press Enter. Ctrl-C stops a reply.\n"
              "/clear begins a new conversation, /system TEXT sets the system prompt and begins anew, /exit (or Ctrl-D) "
-             "ends.\n");
+             "ends, /help says this again. A message that begins with / needs a space before it.\n");
+}
+
+// A line that begins with a slash. Returns false when the conversation is over.
+bool take_command(const std::string& line, std::string& system, api::ChatInput& chat) {
+  const auto word_end = line.find_first_of(" \t");
+  const std::string word = line.substr(0, word_end);
+  const auto rest_at = word_end == std::string::npos ? word_end : line.find_first_not_of(" \t", word_end);
+  const std::string rest = rest_at == std::string::npos ? "" : line.substr(rest_at);
+  if (word == "/system") {
+    system = rest;
+    chat = new_chat(system);
+  } else if (word == "/clear" && rest.empty()) {
+    chat = new_chat(system);
+  } else if (word == "/help" && rest.empty()) {
+    print_chat_help();
+  } else if ((word == "/exit" || word == "/quit") && rest.empty()) {
+    return false;
+  } else {
+    fmt::print(stderr, "weir: there is no command '{}'\n", printable(line.substr(0, kQuotedBytes)));
+    print_chat_help();
+  }
+  return true;
+}
+
+// Why a message got no reply.
+void report_failure(Error error, const LocalSession& session, const std::string& system, const api::ChatInput& chat) {
+  const std::size_t alone = system.empty() ? 1 : 2;
+  if (error.code == ErrorCode::kContextLengthExceeded && chat.messages.size() > alone) {
+    // It is not this message that is too long, as the error for a single one says.
+    error.message = fmt::format("the conversation has filled the context of {} tokens; /clear begins a new one ({})",
+                                session.model().max_model_len, error.message);
+  }
+  fail_with(error);
 }
 
 // One line of input. Returns false when the conversation is over.
 bool take_line(LocalSession& session, const RunOptions& options, const std::string& line, std::string& system,
                api::ChatInput& chat) {
   if (line.empty()) return true;
-  if (line == "/exit" || line == "/quit") return false;
-  if (line == "/help") {
-    print_chat_help();
-    return true;
-  }
-  if (line == "/clear" || line.starts_with("/system")) {
-    if (line != "/clear") system = line.size() > 8 ? line.substr(8) : "";
-    chat = new_chat(system);
-    return true;
-  }
+  if (line.front() == '/') return take_command(line, system, chat);
   chat.messages.push_back({{"role", "user"}, {"content", line}});
   auto request = to_request(options.sampling, session.model());
   if (request) {
@@ -106,7 +132,7 @@ bool take_line(LocalSession& session, const RunOptions& options, const std::stri
   const auto stats =
       request.and_then([&](api::GenerationRequest& r) { return reply_interruptibly(session, std::move(r), &chat); });
   if (!stats) {
-    fail_with(stats.error());
+    report_failure(stats.error(), session, system, chat);
     chat.messages.erase(chat.messages.size() - 1);  // as if it had not been asked
     return true;
   }
