@@ -1,8 +1,11 @@
 // The command line of weir.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+
+#include <cstdio>
 #include <exception>
 
+#include <iostream>
 #include "apps/commands.h"
 #include "apps/template_command.h"
 #include "apps/tokenize_command.h"
@@ -225,9 +228,18 @@ int weir_main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return weir_main(argc, argv);
+    const int status = weir_main(argc, argv);
+    if (output_arrived()) return status;
+    std::fprintf(stderr, "weir: standard output took not all that was written to it\n");
+    return status == 0 ? 1 : status;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "weir: %s\n", weir::printable(e.what()).c_str());
     return 1;
   }
 }
+// What was written may still be in a buffer, or have been lost on the way (a full disk).
+bool output_arrived() {
+  std::cout.flush();
+  return std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+

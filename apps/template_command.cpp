@@ -68,6 +68,7 @@ int template_render_filter() {
     }
     // Texts are valid UTF-8 already; replacing is for messages that quote a broken request.
     std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
+    if (!std::cout) break;  // nobody reads any more
   }
   return 0;
 }
