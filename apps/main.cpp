@@ -1,11 +1,12 @@
 // The command line of weir.
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
-
 #include <iostream>
+
 #include "apps/commands.h"
 #include "apps/template_command.h"
 #include "apps/tokenize_command.h"
@@ -17,6 +18,18 @@ using namespace weir::apps;
 
 const std::string kEmptyKey = "the key is empty; give a key, or leave the option out to serve without one";
 constexpr const char* kVersion = "weir " WEIR_VERSION;
+
+// CLI::Range takes nan, which is neither below nor above anything.
+CLI::Validator seconds_up_to(double most) {
+  const std::string range = fmt::format("0 to {} seconds", most);
+  return CLI::Validator(
+      [most, range](std::string& text) {
+        double value = 0;
+        const bool ok = CLI::detail::lexical_cast(text, value) && value >= 0 && value <= most;
+        return ok ? std::string() : "'" + text + "' is not " + range;
+      },
+      range);
+}
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
   auto& engine = options.engine;
@@ -42,14 +55,12 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50))
       ->excludes(blocks);
   app.add_flag("!--no-prefix-caching", engine.enable_prefix_caching, "compute every prompt from its first token");
-  app.add_option("--prefix-index", engine.prefix_index, "how cached prefixes are found")
-      ->check(CLI::IsMember({"hash", "radix"}))
-      ->capture_default_str();
+  app.add_option("--prefix-index", engine.prefix_index, "how cached prefixes are found: hash")->capture_default_str();
   app.add_option("--scheduling-policy", engine.scheduling_policy, "who goes first")
       ->check(CLI::IsMember({"fcfs", "priority"}))
       ->capture_default_str();
   app.add_option("--kv-cache-dtype", engine.kv_cache_dtype, "auto: f32 for F32 weights, else f16")
-      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "int8", "fp8"}))
+      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}))
       ->capture_default_str();
   app.add_option_function<std::string>(
          "--compute", [&engine](const std::string& mode) { engine.exact_compute = mode == "exact"; },
@@ -61,7 +72,8 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
                  "avx512, avx512-vnni or amx (for tests)")
       ->check(CLI::IsMember({"scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "amx"}));
   app.add_option("--chat-template", options.chat_template, "a Jinja file to use instead of the model's own template");
-  app.add_option("--speculative-config", options.speculative_config, "speculative decoding, as JSON");
+  // Taken so that it can be refused by name; --help lists what works.
+  app.add_option("--speculative-config", options.speculative_config)->group("");
 }
 
 void add_sampling_options(CLI::App& app, SamplingOptions& options) {
@@ -96,7 +108,7 @@ void add_serve(CLI::App& app, int& status) {
   command
       ->add_option("--shutdown-timeout", options->shutdown_timeout_s,
                    "seconds that running requests may take after SIGTERM")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(seconds_up_to(86400))
       ->capture_default_str();
   command->add_option("--max-request-bytes", options->max_request_bytes, "largest request body")
       ->transform(CLI::AsSizeValue(false))
@@ -224,6 +236,12 @@ int weir_main(int argc, char** argv) {
   return status;
 }
 
+// What was written may still be in a buffer, or have been lost on the way (a full disk).
+bool output_arrived() {
+  std::cout.flush();
+  return std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -237,9 +255,3 @@ int main(int argc, char** argv) {
     return 1;
   }
 }
-// What was written may still be in a buffer, or have been lost on the way (a full disk).
-bool output_arrived() {
-  std::cout.flush();
-  return std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-}
-

@@ -135,6 +135,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, const std::string& s
     return fail(ErrorCode::kUnsupported,
                 "--speculative-config: speculative decoding is not supported yet; leave it out");
   }
+  WEIR_RETURN_IF_ERROR(kv::parse_prefix_index(options.engine.prefix_index));  // before a model is read in vain
   WEIR_RETURN_IF_ERROR(check_model_path(options.model));
   auto loaded = load_checked(options, served_name, std::move(sink));
   if (!loaded && loaded.error().message.find(options.model) == std::string::npos) {
