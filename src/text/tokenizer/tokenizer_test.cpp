@@ -271,8 +271,10 @@ TEST(Tokenizer, BrokenJsonIsRefusedWithTheReason) {
   refused(R"({"model": {"type": "BPE", "vocab": {"a": 99999999999}, "merges": []}})", "id 99999999999");
   refused(R"({"model": {"type": "BPE", "vocab": {"a": "b"}, "merges": []}})", "wrong kind");
   refused(R"({"model": {"type": "BPE", "vocab": {"a": 3, "b": 3}, "merges": []}})", R"("a" and "b")");
-  refused(R"({"added_tokens": [{"id": 0, "content": "<s>"}], "model": {"vocab": {"a": 0}, "merges": []}})", "same id 0");
-  refused(R"({"added_tokens": [{"id": 1, "content": ""}], "model": {"vocab": {"a": 0}, "merges": []}})", "added token 1");
+  refused(R"({"added_tokens": [{"id": 0, "content": "<s>"}], "model": {"vocab": {"a": 0}, "merges": []}})",
+          "same id 0");
+  refused(R"({"added_tokens": [{"id": 1, "content": ""}], "model": {"vocab": {"a": 0}, "merges": []}})",
+          "added token 1");
   refused(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["aa"]}})", "without a space");
   refused(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}})", "lacks");
   refused(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a"]]}})", "two parts");
