@@ -27,4 +27,13 @@ class Memory {
   std::size_t mapping_bytes_ = 0;
 };
 
+// At least `bytes`; what it held is lost when it grows.
+inline void grow(Memory* memory, std::size_t bytes) {
+  if (memory->size() < bytes) *memory = Memory(bytes);
+}
+
+inline float* floats(const Memory& memory) {
+  return reinterpret_cast<float*>(memory.data());
+}
+
 }  // namespace weir::backend::cpu

@@ -20,10 +20,6 @@ constexpr int64_t kActivationBytes = int64_t{3} << 19;
 constexpr int64_t kMaxRowsAtOnce = 512;
 constexpr int64_t kFloatInputs = 256;  // inputs widened to f32 at a time: 16 KiB a panel
 
-const PackedWeight& packed(const LinearWeight& weight) {
-  return static_cast<const PackedWeight&>(weight);
-}
-
 int64_t round_up(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
@@ -39,14 +35,6 @@ T* take(std::byte* base, std::size_t* at, int64_t count) {
   auto* start = base == nullptr ? nullptr : reinterpret_cast<T*>(base + *at);
   *at += static_cast<std::size_t>(round_up(count * static_cast<int64_t>(sizeof(T)), 64));
   return start;
-}
-
-void grow(Memory* memory, std::size_t bytes) {
-  if (memory->size() < bytes) *memory = Memory(bytes);
-}
-
-float* floats(const Memory& memory) {
-  return reinterpret_cast<float*>(memory.data());
 }
 
 }  // namespace
@@ -145,7 +133,7 @@ void LinearLayers::prepare_row(const Input& input, int64_t first, int64_t row, c
                                Worker& worker) const {
   const int64_t cols = to.cols;
   auto* copy = floats(worker.row);
-  const float* x = input.x.row(first + row);
+  const float* x = input.x.row(input.index == nullptr ? first + row : input.index[first + row]);
   if (input.norm_weight != nullptr) {
     kernels_.norm_row(x, input.norm_weight, input.norm_eps, cols, copy, false);
     x = copy;
@@ -208,7 +196,7 @@ void LinearLayers::for_row_blocks(const Input& input, const Needs& needs, F&& mu
   const bool own = rows <= kPrivateRows;
   grow(&activations_, own ? bytes * workers_.size() : bytes);
   reserve_sums(step);
-  for (Worker& worker : workers_) grow(&worker.row, static_cast<std::size_t>(round_up(cols, kBlock)) * sizeof(float));
+  reserve_row(cols);
   for (int64_t first = 0; first < rows; first += step) {
     const int64_t count = std::min(step, rows - first);
     std::size_t used = 0;
@@ -229,6 +217,10 @@ void LinearLayers::for_row_blocks(const Input& input, const Needs& needs, F&& mu
     });
     pool_.run([&](int w, int workers) { multiply(w, workers, first, a); });
   }
+}
+
+void LinearLayers::reserve_row(int64_t cols) {
+  for (Worker& worker : workers_) grow(&worker.row, static_cast<std::size_t>(round_up(cols, kBlock)) * sizeof(float));
 }
 
 void LinearLayers::reserve_sums(int64_t rows) {
@@ -371,29 +363,32 @@ void LinearLayers::linear(const LinearCall& call) {
           output.y.cols, call.x.rows, output.weight->rows());
     add_needs(packed(*output.weight), &needs);
   }
-  for_row_blocks(
-      {call.x, call.norm_weight, call.norm_eps}, needs, [&](int w, int workers, int64_t first, const Activations& a) {
-        Worker& worker = workers_[static_cast<std::size_t>(w)];
-        for (const LinearOutput& output : call.outputs) {
-          const PackedWeight& weight = packed(*output.weight);
-          const Range mine = share(weight.panels(), w, workers);
-          for (int64_t p = mine.begin; p < mine.end; p += 2) {
-            const int count = p + 1 < mine.end ? 2 : 1;
-            multiply(weight, p, count, a, worker, floats(worker.sums));
-            for (int i = 0; i < count; ++i) {
-              const int64_t column = (p + i) * kPanel;
-              const StoreTile tile = {.sums = floats(worker.sums) + i * a.sum_rows * kPanel,
-                                      .rows = static_cast<int>(a.rows),
-                                      .outputs = static_cast<int>(std::min<int64_t>(kPanel, weight.rows() - column)),
-                                      .bias = output.bias == nullptr ? nullptr : output.bias + column,
-                                      .accumulate = output.accumulate,
-                                      .y = output.y.row(first) + column,
-                                      .stride = output.y.stride};
-              kernels_.store(&tile);
-            }
-          }
-        }
-      });
+  for_row_blocks({call.x, call.norm_weight, call.norm_eps}, needs,
+                 [&](int w, int workers, int64_t first, const Activations& a) {
+                   for (const LinearOutput& output : call.outputs)
+                     multiply_share(output, share(packed(*output.weight).panels(), w, workers), first, a, w);
+                 });
+}
+
+void LinearLayers::multiply_share(const LinearOutput& output, Range panels, int64_t first, const Activations& a,
+                                  int w) {
+  Worker& worker = workers_[static_cast<std::size_t>(w)];
+  const PackedWeight& weight = packed(*output.weight);
+  for (int64_t p = panels.begin; p < panels.end; p += 2) {
+    const int count = p + 1 < panels.end ? 2 : 1;
+    multiply(weight, p, count, a, worker, floats(worker.sums));
+    for (int i = 0; i < count; ++i) {
+      const int64_t column = (p + i) * kPanel;
+      const StoreTile tile = {.sums = floats(worker.sums) + i * a.sum_rows * kPanel,
+                              .rows = static_cast<int>(a.rows),
+                              .outputs = static_cast<int>(std::min<int64_t>(kPanel, weight.rows() - column)),
+                              .bias = output.bias == nullptr ? nullptr : output.bias + column,
+                              .accumulate = output.accumulate,
+                              .y = output.y.row(first) + column,
+                              .stride = output.y.stride};
+      kernels_.store(&tile);
+    }
+  }
 }
 
 void LinearLayers::gated_linear(const GatedLinearCall& call) {
@@ -404,32 +399,36 @@ void LinearLayers::gated_linear(const GatedLinearCall& call) {
   Needs needs;
   add_needs(gate, &needs);
   add_needs(up, &needs);
-  for_row_blocks(
-      {call.x, call.norm_weight, call.norm_eps}, needs, [&](int w, int workers, int64_t first, const Activations& a) {
-        Worker& worker = workers_[static_cast<std::size_t>(w)];
-        const Range mine = share(gate.panels(), w, workers);
-        const int64_t stride = a.sum_rows * kPanel;
-        float* gate_sums = floats(worker.sums);
-        float* up_sums = gate_sums + 2 * stride;
-        for (int64_t p = mine.begin; p < mine.end; p += 2) {
-          const int count = p + 1 < mine.end ? 2 : 1;
-          multiply(gate, p, count, a, worker, gate_sums);
-          multiply(up, p, count, a, worker, up_sums);
-          for (int i = 0; i < count; ++i) {
-            const int64_t column = (p + i) * kPanel;
-            const GatedStoreTile tile = {.gate = gate_sums + i * stride,
-                                         .up = up_sums + i * stride,
-                                         .rows = static_cast<int>(a.rows),
-                                         .outputs = static_cast<int>(std::min<int64_t>(kPanel, gate.rows() - column)),
-                                         .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
-                                         .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
-                                         .gelu = call.activation == Activation::kGeluTanh,
-                                         .y = call.y.row(first) + column,
-                                         .stride = call.y.stride};
-            kernels_.store_gated(&tile);
-          }
-        }
-      });
+  for_row_blocks({call.x, call.norm_weight, call.norm_eps}, needs,
+                 [&](int w, int workers, int64_t first, const Activations& a) {
+                   multiply_gated_share(call, share(gate.panels(), w, workers), first, a, w);
+                 });
+}
+
+void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panels, int64_t first, const Activations& a,
+                                        int w) {
+  Worker& worker = workers_[static_cast<std::size_t>(w)];
+  const int64_t stride = a.sum_rows * kPanel;
+  float* gate_sums = floats(worker.sums);
+  float* up_sums = gate_sums + 2 * stride;
+  for (int64_t p = panels.begin; p < panels.end; p += 2) {
+    const int count = p + 1 < panels.end ? 2 : 1;
+    multiply(packed(*call.gate), p, count, a, worker, gate_sums);
+    multiply(packed(*call.up), p, count, a, worker, up_sums);
+    for (int i = 0; i < count; ++i) {
+      const int64_t column = (p + i) * kPanel;
+      const GatedStoreTile tile = {.gate = gate_sums + i * stride,
+                                   .up = up_sums + i * stride,
+                                   .rows = static_cast<int>(a.rows),
+                                   .outputs = static_cast<int>(std::min<int64_t>(kPanel, call.gate->rows() - column)),
+                                   .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
+                                   .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
+                                   .gelu = call.activation == Activation::kGeluTanh,
+                                   .y = call.y.row(first) + column,
+                                   .stride = call.y.stride};
+      kernels_.store_gated(&tile);
+    }
+  }
 }
 
 void LinearLayers::embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out) {
