@@ -38,9 +38,8 @@ class LinearLayers {
   // Some rows of x, prepared for every kind that the call's weights need. Groups of `group` rows follow one another.
   struct Activations {
     std::int64_t rows = 0, cols = 0;
-    // Beside BF16 weights a row stands twice: rounded to BF16 (at its own index), and what the rounding left (at rows +
-    // index). The sum of the two products is as good as F32 activations; rounding alone moves logprobs of small models
-    // by more than 0.06.
+    // Rows of BF16. Beside narrow weights a row stands twice: rounded (at its own index), and what the rounding left
+    // (at rows + index). The sum of the two products is as good as F32 activations.
     std::int64_t bf16_rows = 0;
     std::int64_t sum_rows = 0;  // rows of the buffer of sums
     std::int64_t group[kKinds] = {};
