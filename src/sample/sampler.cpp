@@ -123,6 +123,7 @@ TokenId Sampler::draw_from_best(std::span<const float> weights, double noise) co
   }
   least = std::max(least, std::numeric_limits<float>::min());
   candidates.clear();
+  candidates.reserve(weights.size());
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] >= least) candidates.push_back({weights[i], static_cast<TokenId>(i)});
   }
