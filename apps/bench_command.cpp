@@ -37,7 +37,7 @@ class Bench {
     model.engine.max_num_seqs = std::max(model.engine.max_num_seqs, options_.batch);
     // One token more than is counted: the last prompt step already gives the first.
     if (own_length) model.engine.max_model_len = options_.prompt_tokens + options_.output_tokens + 1;
-    auto loaded = load_model(model, "", [this](std::vector<engine::SequenceOutput> step) {
+    auto loaded = load_model(model, "", [this](std::vector<engine::SequenceOutput>& step) {
       const double now_s = api::monotonic_s();
       for (auto& output : step) (void)outputs_.put({std::move(output), now_s});
     });
