@@ -1,6 +1,7 @@
-// `weir bench throughput` and `weir bench machine`.
+// `weir bench throughput`, `weir bench machine` and `weir bench kernels`.
 #include <fmt/core.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "api/clock.h"
 #include "apps/commands.h"
 #include "apps/model_loading.h"
+#include "backend/cpu/kernel_speeds.h"
 #include "backend/cpu/machine_peaks.h"
 #include "base/cpu_info.h"
 #include "base/log.h"
@@ -36,7 +38,7 @@ class Bench {
     model.engine.max_num_seqs = std::max(model.engine.max_num_seqs, options_.batch);
     // One token more than is counted: the last prompt step already gives the first.
     if (own_length) model.engine.max_model_len = options_.prompt_tokens + options_.output_tokens + 1;
-    auto loaded = load_model(model, "", [this](std::vector<engine::SequenceOutput> step) {
+    auto loaded = load_model(model, "", [this](std::vector<engine::SequenceOutput>& step) {
       const double now_s = api::monotonic_s();
       for (auto& output : step) (void)outputs_.put({std::move(output), now_s});
     });
@@ -159,6 +161,49 @@ Status run_throughput(const BenchOptions& options) {
   return {};
 }
 
+Result<backend::cpu::MachinePeaks> measured_peaks(const MachineOptions& options) {
+  return backend::cpu::measure_machine(options.threads, backend::cpu::parse_isa(options.isa));
+}
+
+std::string peaks_json(const backend::cpu::MachinePeaks& peaks) {
+  return fmt::format(
+      "{{\"cpu\": \"{}\", \"isa\": \"{}\", \"threads\": {}, \"read_gb_s\": {:.2f}, \"int8_gops\": {:.1f}, "
+      "\"bf16_gops\": {:.1f}, \"f32_gops\": {:.1f}, \"vector_int8_gops\": {:.1f}, \"vector_bf16_gops\": {:.1f}}}",
+      cpu_model_name(), backend::cpu::name(peaks.isa), peaks.threads, peaks.read_gb_s, peaks.int8_gops, peaks.bf16_gops,
+      peaks.f32_gops, peaks.vector_int8_gops, peaks.vector_bf16_gops);
+}
+
+void print_peaks(const backend::cpu::MachinePeaks& peaks) {
+  fmt::print("{}, {}, {} threads\n", cpu_model_name(), backend::cpu::name(peaks.isa), peaks.threads);
+  fmt::print(
+      "memory read  {:>10.1f} GB/s\nint8         {:>10.1f} Gop/s\nbf16         {:>10.1f} Gop/s\nf32          "
+      "{:>10.1f} Gop/s\n",
+      peaks.read_gb_s, peaks.int8_gops, peaks.bf16_gops, peaks.f32_gops);
+}
+
+void print_json(const backend::cpu::KernelSpeeds& speeds) {
+  fmt::print("{{\"machine\": {},\n \"kernels\": [", peaks_json(speeds.machine));
+  const char* separator = "";
+  for (const auto& k : speeds.kernels) {
+    fmt::print(
+        "{}\n  {{\"op\": \"{}\", \"type\": \"{}\", \"rows\": {}, \"gb_s\": {:.3f}, \"gops\": {:.3f}, "
+        "\"bound\": \"{}\", \"share\": {:.4f}}}",
+        separator, k.op, tensor::info(k.type).name, k.rows, k.gb_s(), k.gops(), k.bound, k.share);
+    separator = ",";
+  }
+  fmt::print("\n]}}\n");
+}
+
+void print_table(const backend::cpu::KernelSpeeds& speeds) {
+  print_peaks(speeds.machine);
+  fmt::print("\n{:<24}{:<6}{:>5}{:>10}{:>10}   {:<6}{:>6}\n", "operation", "type", "rows", "GB/s", "Gop/s", "bound",
+             "share");
+  for (const auto& k : speeds.kernels) {
+    fmt::print("{:<24}{:<6}{:>5}{:>10.2f}{:>10.1f}   {:<6}{:>5.0f}%\n", k.op, tensor::info(k.type).name, k.rows,
+               k.gb_s(), k.gops(), k.bound, 100 * k.share);
+  }
+}
+
 }  // namespace
 
 int bench_throughput(const BenchOptions& options) {
@@ -169,22 +214,38 @@ int bench_throughput(const BenchOptions& options) {
   return exit_status;
 }
 
-int bench_machine(int threads, bool json) {
-  const auto peaks = backend::cpu::measure_machine(threads);
+int bench_machine(const MachineOptions& options) {
+  const auto peaks = measured_peaks(options);
   if (!peaks) return fail_with(peaks.error());
-  if (json) {
-    fmt::print(
-        "{{\"isa\": \"{}\", \"threads\": {}, \"read_gb_s\": {:.2f}, \"int8_gops\": {:.1f}, \"bf16_gops\": {:.1f}, "
-        "\"f32_gops\": {:.1f}, "
-        "\"vector_int8_gops\": {:.1f}, \"vector_bf16_gops\": {:.1f}}}\n",
-        backend::cpu::name(peaks->isa), peaks->threads, peaks->read_gb_s, peaks->int8_gops, peaks->bf16_gops,
-        peaks->f32_gops, peaks->vector_int8_gops, peaks->vector_bf16_gops);
+  if (options.json) {
+    fmt::print("{}\n", peaks_json(*peaks));
   } else {
-    fmt::print("{}, {}, {} threads\n", cpu_model_name(), backend::cpu::name(peaks->isa), peaks->threads);
-    fmt::print(
-        "memory read  {:>10.1f} GB/s\nint8         {:>10.1f} Gop/s\nbf16         {:>10.1f} Gop/s\nf32          "
-        "{:>10.1f} Gop/s\n",
-        peaks->read_gb_s, peaks->int8_gops, peaks->bf16_gops, peaks->f32_gops);
+    print_peaks(*peaks);
+  }
+  return 0;
+}
+
+int bench_kernels(const MachineOptions& machine, const KernelOptions& options) {
+  backend::cpu::KernelSpeedOptions speeds_of;
+  speeds_of.threads = machine.threads;
+  speeds_of.isa = backend::cpu::parse_isa(machine.isa);
+  speeds_of.ops = options.ops;
+  if (!options.rows.empty()) speeds_of.rows = options.rows;
+  for (const std::string& name : options.types) {
+    const auto type = tensor::parse_dtype(name);
+    if (!type) return fail_with({ErrorCode::kInvalidArgument, "--types: there is no type '" + name + "'", "types"});
+    speeds_of.types.push_back(*type);
+  }
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const auto speeds = backend::cpu::measure_kernels(speeds_of, [&](std::string_view op, tensor::DType type) {
+    if (terminal) fmt::print(stderr, "\r{:<23}{:<6}", op, tensor::info(type).name);
+  });
+  if (terminal) fmt::print(stderr, "\r{:29}\r", "");
+  if (!speeds) return fail_with(speeds.error());
+  if (machine.json) {
+    print_json(*speeds);
+  } else {
+    print_table(*speeds);
   }
   return 0;
 }

@@ -11,7 +11,8 @@ int run(const RunOptions& options);
 int chat(const RunOptions& options);
 int inspect(const std::string& model, bool json);
 int bench_throughput(const BenchOptions& options);
-int bench_machine(int threads, bool json);
+int bench_machine(const MachineOptions& options);
+int bench_kernels(const MachineOptions& machine, const KernelOptions& options);
 
 // Prints "weir: message" to standard error; returns 2.
 int fail_with(const Error& error);

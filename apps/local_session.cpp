@@ -26,7 +26,7 @@ LocalSession::~LocalSession() {
 
 Result<std::unique_ptr<LocalSession>> LocalSession::open(const ModelOptions& options) {
   std::unique_ptr<LocalSession> session(new LocalSession);
-  auto sink = [outputs = &session->outputs_](std::vector<engine::SequenceOutput> step) {
+  auto sink = [outputs = &session->outputs_](std::vector<engine::SequenceOutput>& step) {
     for (auto& output : step) (void)outputs->put(std::move(output));  // refused only when the session is closing
   };
   WEIR_TRY(session->loaded_, load_model(options, "", std::move(sink)));

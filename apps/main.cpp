@@ -10,6 +10,8 @@
 #include "apps/commands.h"
 #include "apps/template_command.h"
 #include "apps/tokenize_command.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/kernel_speeds.h"
 #include "base/printable.h"
 
 namespace {
@@ -29,6 +31,17 @@ CLI::Validator seconds_up_to(double most) {
         return ok ? std::string() : "'" + text + "' is not " + range;
       },
       range);
+}
+
+void add_isa(CLI::App& app, std::string& isa) {
+  const std::string names(weir::backend::cpu::kIsaNames);
+  app.add_option("--isa", isa,
+                 "kernels to use instead of the best this CPU has, and instead of what WEIR_ISA says: " + names)
+      ->type_name("NAME")
+      ->check([names](const std::string& text) {
+        return weir::backend::cpu::parse_isa(text) ? std::string()
+                                                   : "'" + text + "' names no kernel level; use " + names;
+      });
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
@@ -67,10 +80,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
          "auto: 8-bit activations for quantised weights; exact: 32-bit everywhere")
       ->check(CLI::IsMember({"auto", "exact"}))
       ->default_str("auto");
-  app.add_option("--isa", engine.isa,
-                 "kernels to use instead of the best this CPU has: scalar, avx2, avx2-vnni, "
-                 "avx512, avx512-vnni or amx (for tests)")
-      ->check(CLI::IsMember({"scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "amx"}));
+  add_isa(app, engine.isa);
   app.add_option("--chat-template", options.chat_template, "a Jinja file to use instead of the model's own template");
   // Taken so that it can be refused by name; --help lists what works.
   app.add_option("--speculative-config", options.speculative_config)->group("");
@@ -160,6 +170,12 @@ void add_filters(CLI::App& app, int& status) {
   inspect_command->callback([path, json, &status] { status = inspect(*path, *json); });
 }
 
+void add_machine_options(CLI::App& app, MachineOptions& options) {
+  app.add_option("--threads", options.threads, "0 = all cores this process may use")->check(CLI::Range(0, 1024));
+  add_isa(app, options.isa);
+  app.add_flag("--json", options.json, "as JSON");
+}
+
 void add_bench(CLI::App& app, int& status) {
   auto* bench = app.add_subcommand("bench", "measure speed");
   bench->require_subcommand(1);
@@ -183,11 +199,25 @@ void add_bench(CLI::App& app, int& status) {
   throughput->callback([options, &status] { status = bench_throughput(*options); });
 
   auto* machine = bench->add_subcommand("machine", "memory bandwidth and arithmetic peaks of this machine");
-  auto threads = std::make_shared<int>(0);
-  auto json = std::make_shared<bool>(false);
-  machine->add_option("--threads", *threads, "0 = all cores this process may use")->check(CLI::Range(0, 1024));
-  machine->add_flag("--json", *json, "as JSON");
-  machine->callback([threads, json, &status] { status = bench_machine(*threads, *json); });
+  auto machine_options = std::make_shared<MachineOptions>();
+  add_machine_options(*machine, *machine_options);
+  machine->callback([machine_options, &status] { status = bench_machine(*machine_options); });
+
+  auto* kernels = bench->add_subcommand("kernels", "how near each kernel comes to what this machine can do");
+  auto kernel_options = std::make_shared<KernelOptions>();
+  add_machine_options(*kernels, *machine_options);
+  std::string ops;
+  for (const std::string_view op : weir::backend::cpu::measured_ops())
+    ops += (ops.empty() ? "" : ", ") + std::string(op);
+  kernels->add_option("--ops", kernel_options->ops, "operations to measure, or what their names begin with: " + ops)
+      ->delimiter(',');
+  kernels->add_option("--types", kernel_options->types, "types of weights and of keys and values (Q4_0,F16 ...)")
+      ->delimiter(',');
+  kernels->add_option("--rows", kernel_options->rows, "numbers of tokens computed together (1,16,512 ...)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
+  kernels->callback(
+      [machine_options, kernel_options, &status] { status = bench_kernels(*machine_options, *kernel_options); });
 }
 
 // A word where a command belongs: CLI11 only says that it did not expect it. Empty: nothing to object to.

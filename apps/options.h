@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 
@@ -50,6 +51,18 @@ struct BenchOptions {
   int repetitions = 1;
   std::uint64_t seed = 1;
   bool json = false;
+};
+
+struct MachineOptions {
+  int threads = 0;
+  std::string isa;  // "" = best
+  bool json = false;
+};
+
+// Empty lists: everything.
+struct KernelOptions {
+  std::vector<std::string> ops, types;
+  std::vector<std::int64_t> rows;
 };
 
 }  // namespace weir::apps

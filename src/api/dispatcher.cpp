@@ -39,8 +39,9 @@ void Dispatcher::start(GenerationJob job) {
   post([this, shared] { submit(std::move(*shared)); });
 }
 
-void Dispatcher::on_outputs(std::vector<engine::SequenceOutput> outputs) {
-  auto shared = std::make_shared<std::vector<engine::SequenceOutput>>(std::move(outputs));
+void Dispatcher::on_outputs(std::vector<engine::SequenceOutput>& outputs) {
+  auto shared = std::make_shared<std::vector<engine::SequenceOutput>>(std::make_move_iterator(outputs.begin()),
+                                                                      std::make_move_iterator(outputs.end()));
   post([this, shared] { process(*shared); });
 }
 

@@ -24,7 +24,7 @@ class Dispatcher {
   // Any thread.
   void start(GenerationJob job);
   // The engine's output sink: hands a step's outputs on and returns.
-  void on_outputs(std::vector<engine::SequenceOutput> outputs);
+  void on_outputs(std::vector<engine::SequenceOutput>& outputs);
   // Ends every request that is in progress with this error.
   void give_up_all(Error error);
   // Finishes what is queued and takes nothing more. Outputs that come later are dropped.

@@ -97,7 +97,7 @@ void Service::set_access(AccessPolicy access) {
 }
 
 engine::OutputSink Service::output_sink() {
-  return [this](std::vector<engine::SequenceOutput> outputs) { dispatcher_.on_outputs(std::move(outputs)); };
+  return [this](std::vector<engine::SequenceOutput>& outputs) { dispatcher_.on_outputs(outputs); };
 }
 
 void Service::set_ready(std::unique_ptr<ServedModel> model, std::unique_ptr<EngineClient> engine, std::uint64_t seed) {

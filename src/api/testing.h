@@ -208,7 +208,7 @@ class FakeEngine final : public EngineClient {
         it = outputs.back().finish ? sequences_.erase(it) : std::next(it);
       }
       lock.unlock();
-      if (!outputs.empty()) sink_(std::move(outputs));
+      if (!outputs.empty()) sink_(outputs);
       std::this_thread::sleep_for(step_);
       lock.lock();
     }

@@ -87,6 +87,28 @@ struct GatedLinearCall {
   Matrix<float> y;  // [x.rows, gate->rows()]
 };
 
+// One projection of a mixture of experts: expert e's matrix, and bias.
+struct ExpertWeights {
+  std::span<const LinearWeight* const> weights;  // [experts], all of one shape
+  const float* bias = nullptr;                   // [experts, rows] or null
+};
+
+// A mixture of experts (Shazeer et al. 2017). With e running over the token's experts in ascending order and g its
+// weight for e,
+//   y[t, :] (+)= sum of g * down_e(activation(gate_e(x[t, :])) * up_e(x[t, :]))
+// Rows are sorted by expert, so that an expert's weights are read once per call, however many tokens chose it.
+struct ExpertsCall {
+  Matrix<const float> x;               // [tokens, cols]
+  const float* norm_weight = nullptr;  // as in LinearCall
+  float norm_eps = 0.0f;
+  Matrix<const std::int32_t> experts;  // [tokens, experts per token]; -1: none
+  Matrix<const float> weights;         // [tokens, experts per token]
+  ExpertWeights gate, up, down;
+  Activation activation = Activation::kSilu;
+  Matrix<float> y;  // [tokens, down's rows]
+  bool accumulate = false;
+};
+
 // cos and sin of every (position, pair), scaled by the attention factor: two tables [positions, dims/2].
 struct RopeTable {
   const float* cos = nullptr;
@@ -162,6 +184,7 @@ class Backend {
   virtual void embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out) = 0;
   virtual void linear(const LinearCall& call) = 0;
   virtual void gated_linear(const GatedLinearCall& call) = 0;
+  virtual void experts(const ExpertsCall& call) = 0;
   // out[t, :] = rmsnorm(x[t, :]) * weight; with accumulate, added to out. x and out may be the same.
   virtual void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate) = 0;
   virtual void head_norm_rope(const HeadNormRopeCall& call) = 0;

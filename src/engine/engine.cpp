@@ -65,6 +65,8 @@ struct Engine::Impl {
   // Engine thread only.
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> sequences;
   std::uint64_t steps = 0, step_tokens = 0;
+  std::vector<TokenId> tokens;          // of a step
+  std::vector<SequenceOutput> outputs;  // of a step
 
   Status build(load::ModelFiles& files);
   Status build_kv(const load::ModelFiles& files, tensor::DType kv_dtype, const kv::KvLayout& layout,
@@ -243,7 +245,7 @@ SequenceOutput Engine::Impl::accept(const Runner::Sampled& sampled, double now) 
 }
 
 void Engine::Impl::step() {
-  const sched::StepPlan plan = scheduler->schedule(monotonic_s());
+  const sched::StepPlan& plan = scheduler->schedule(monotonic_s());
   CHECK(!plan.empty(), "{} sequences and no progress", sequences.size());
   publish_stats();  // a first step may be long: who is running shows while it runs
   const double start = monotonic_s();
@@ -254,12 +256,12 @@ void Engine::Impl::step() {
   const std::function<Sequence&(SeqId)> find = [this](SeqId id) -> Sequence& { return *sequences.at(id); };
   const std::vector<Runner::Sampled>& sampled = runner->run(plan, *scheduler, *kv, find);
 
-  std::vector<TokenId> tokens;
+  tokens.clear();
   for (const Runner::Sampled& s : sampled) tokens.push_back(s.token.value_or(0));
   scheduler->commit(plan, tokens);
 
   const double now = monotonic_s();
-  std::vector<SequenceOutput> outputs;
+  outputs.clear();
   for (const Runner::Sampled& s : sampled) {
     outputs.push_back(accept(s, now));
     if (outputs.back().finish) end(*s.sequence);
@@ -281,7 +283,7 @@ void Engine::Impl::step() {
     step_tokens += static_cast<std::uint64_t>(range.end - range.begin);
   if (audit) kv->check_integrity();
   publish_stats();
-  if (!outputs.empty()) sink(std::move(outputs));
+  if (!outputs.empty()) sink(outputs);
 }
 
 void Engine::Impl::publish_stats() {

@@ -4,10 +4,12 @@
 //   engine thread        mailbox -> scheduler -> forward pass -> sampling -> one call of the output sink per step
 //
 // The sink gets everything a step produced in one call, on the engine thread; it must only hand the outputs on (post to
-// a worker). A sequence's life ends with exactly one output that has `finish` set, unless it was cancelled: then
-// nothing comes after cancel() was taken. Stop strings, text and HTTP are not the engine's business.
+// a worker). A step of sequences that are decoding allocates nothing. A sequence's life ends with exactly one output
+// that has `finish` set, unless it was cancelled: then nothing comes after cancel() was taken. Stop strings, text and
+// HTTP are not the engine's business.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -56,8 +58,9 @@ enum class FinishReason { kStop, kLength, kError };
 
 struct SequenceOutput {
   SeqId id{};
-  std::vector<TokenId> tokens;             // new ones, in order; an end token that finished the sequence is among them
-  std::vector<PositionLogprobs> logprobs;  // one per token, if asked for
+  // New ones, in order; an end token that finished the sequence is among them. Most steps give one.
+  boost::container::small_vector<TokenId, 4> tokens;
+  std::vector<PositionLogprobs> logprobs;         // one per token, if asked for
   std::vector<PositionLogprobs> prompt_logprobs;  // with the first output, if asked for: prompt tokens 1 .. n-1
   std::optional<FinishReason> finish;
   std::string error;                  // why, with kError
@@ -68,7 +71,8 @@ struct SequenceOutput {
   double produced_s = 0.0;            // this output
 };
 
-using OutputSink = std::function<void(std::vector<SequenceOutput>)>;
+// The vector is the engine's, which clears and fills it again: take what is in it.
+using OutputSink = std::function<void(std::vector<SequenceOutput>&)>;
 
 struct EngineStats {
   int running = 0, waiting = 0;

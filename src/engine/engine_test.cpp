@@ -68,8 +68,7 @@ class Session {
   Session(const std::string& path, const EngineConfig& config) {
     auto files = load::open_model(path);
     if (!files) throw std::runtime_error(files.error().message);
-    auto engine =
-        Engine::create(config, *files, [this](std::vector<SequenceOutput> outputs) { take(std::move(outputs)); });
+    auto engine = Engine::create(config, *files, [this](std::vector<SequenceOutput>& outputs) { take(outputs); });
     if (!engine) throw std::runtime_error(engine.error().message);
     engine_ = std::move(*engine);
   }
@@ -92,7 +91,7 @@ class Session {
   }
 
  private:
-  void take(std::vector<SequenceOutput> outputs) {
+  void take(std::vector<SequenceOutput>& outputs) {
     const std::lock_guard lock(mutex_);
     for (SequenceOutput& o : outputs) {
       Reply& reply = replies_[o.id];

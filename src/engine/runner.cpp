@@ -36,6 +36,9 @@ std::string_view unsampled_flaw(std::span<const float> logits) {
   return flaw.empty() ? "nothing to sample" : flaw;
 }
 
+// Block tables grow by a column whenever a sequence gets a block: room for many, so that few steps allocate.
+constexpr std::size_t kTableEntries = 4096;
+
 }  // namespace
 
 Runner::Runner(backend::Backend& backend, model::Model& model, model::KvView kv_view, std::int64_t vocab)
@@ -82,7 +85,9 @@ void Runner::add_tables(const sched::StepPlan& plan, const kv::KvManager& kv) {
     for (const sched::ScheduledRange& range : plan.ranges) {
       group.table_width = std::max(group.table_width, (range.end + block_tokens - 1) / block_tokens);
     }
-    group.tables.assign(plan.ranges.size() * static_cast<std::size_t>(group.table_width), -1);
+    const std::size_t entries = plan.ranges.size() * static_cast<std::size_t>(group.table_width);
+    if (group.tables.capacity() < entries) group.tables.reserve(std::max(2 * entries, kTableEntries));
+    group.tables.assign(entries, -1);
     for (std::size_t s = 0; s < plan.ranges.size(); ++s) {
       const sched::ScheduledRange& range = plan.ranges[s];
       const std::span<const std::int32_t> table = kv.block_table(range.id, static_cast<int>(g));
@@ -117,7 +122,8 @@ void Runner::read_row(const LogitRow& row, tensor::Matrix<float> logits, std::in
     if (!out.token) flaw = unsampled_flaw(values);
     return;
   }
-  const std::vector<float> raw(values.begin(), values.end());
+  thread_local std::vector<float> raw;
+  raw.assign(values.begin(), values.end());
   out.token = row.sequence->sampler.sample(values, row.position + 1);
   if (out.token) out.logprobs = sample::row_logprobs(raw, *out.token, params.logprobs);
   if (!out.token) flaw = unsampled_flaw(values);

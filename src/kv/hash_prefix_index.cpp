@@ -1,6 +1,8 @@
 #include "kv/hash_prefix_index.h"
 
-#include <openssl/evp.h>
+// The interface that OpenSSL 3 prefers allocates for every digest.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 #include <algorithm>
 #include <bit>
@@ -12,21 +14,11 @@ namespace weir::kv {
 
 static_assert(std::endian::native == std::endian::little, "names are digests of little-endian integers");
 
-// One digest context for all names: initialising it again reuses its memory.
 struct HashPrefixIndex::Hasher {
-  EVP_MD* algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  SHA256_CTX context;
 
-  Hasher() { CHECK(algorithm != nullptr && context != nullptr, "OpenSSL has no SHA-256"); }
-  ~Hasher() {
-    EVP_MD_CTX_free(context);
-    EVP_MD_free(algorithm);
-  }
-  Hasher(const Hasher&) = delete;
-  Hasher& operator=(const Hasher&) = delete;
-
-  void start() { CHECK(EVP_DigestInit_ex(context, algorithm, nullptr) == 1); }
-  void add(const void* data, std::size_t bytes) { CHECK(EVP_DigestUpdate(context, data, bytes) == 1); }
+  void start() { CHECK(SHA256_Init(&context) == 1); }
+  void add(const void* data, std::size_t bytes) { CHECK(SHA256_Update(&context, data, bytes) == 1); }
   // The length first, so that no two pairs of strings run together into the same bytes.
   void add(std::string_view text) {
     const std::uint64_t length = text.size();
@@ -35,8 +27,8 @@ struct HashPrefixIndex::Hasher {
   }
   BlockName finish() {
     BlockName name;
-    unsigned bytes = 0;
-    CHECK(EVP_DigestFinal_ex(context, name.bytes.data(), &bytes) == 1 && bytes == name.bytes.size());
+    static_assert(sizeof name.bytes == SHA256_DIGEST_LENGTH);
+    CHECK(SHA256_Final(name.bytes.data(), &context) == 1);
     return name;
   }
 };

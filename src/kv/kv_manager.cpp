@@ -175,7 +175,7 @@ std::uint32_t KvManager::blocks_needed(std::int64_t tokens, std::int64_t step_to
 }
 
 std::int64_t KvManager::begin(SeqId seq, std::span<const TokenId> tokens, std::string_view salt, bool use_prefix,
-                              PrefixNames* names) {
+                              PrefixNames* names, std::int64_t expected_tokens) {
   CHECK(!tokens.empty(), "sequence {} has no tokens", value(seq));
   const auto [it, is_new] = impl_->sequences.try_emplace(value(seq));
   CHECK(is_new, "sequence {} has already begun", value(seq));
@@ -183,6 +183,9 @@ std::int64_t KvManager::begin(SeqId seq, std::span<const TokenId> tokens, std::s
   s.salt = salt;
   s.tables.resize(impl_->groups());
   if (names != nullptr) s.names = std::move(*names);
+  const auto columns = static_cast<std::size_t>(ceil_div(expected_tokens, impl_->block_tokens()));
+  for (GroupTable& table : s.tables) table.blocks.reserve(columns);
+  if (impl_->index) s.names.blocks.reserve(columns);
   if (!use_prefix) return 0;
 
   const std::int64_t length = impl_->match(tokens, salt, s.names);

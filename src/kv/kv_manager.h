@@ -77,8 +77,9 @@ class KvManager {
   // Starts a sequence. With use_prefix, takes over the longest cached prefix of `tokens` (whole blocks, in every group
   // what its window needs, and at most tokens.size() - 1 tokens: at least one must be computed). Returns how many
   // tokens are already computed. `names`: what find_prefix() and free() left there is used and taken.
+  // `expected_tokens`: as far as the sequence will probably go, so that tables need not grow on the way.
   std::int64_t begin(SeqId seq, std::span<const TokenId> tokens, std::string_view salt, bool use_prefix,
-                     PrefixNames* names = nullptr);
+                     PrefixNames* names = nullptr, std::int64_t expected_tokens = 0);
   // What begin() would find, without taking it.
   PrefixHit find_prefix(std::span<const TokenId> tokens, std::string_view salt, PrefixNames& names) const;
   std::int64_t peek_prefix(std::span<const TokenId> tokens, std::string_view salt) const;

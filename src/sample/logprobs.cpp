@@ -4,23 +4,21 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "sample/row_math.h"
 
 namespace weir::sample {
 
 PositionLogprobs row_logprobs(std::span<const float> logits, TokenId chosen, int top) {
   CHECK(chosen >= 0 && static_cast<std::size_t>(chosen) < logits.size(), "chosen={} vocab={}", chosen, logits.size());
-  const float max = *std::max_element(logits.begin(), logits.end());
-  double sum = 0.0;
-  for (const float x : logits) sum += std::exp(static_cast<double>(x - max));
-  const double log_sum = std::log(sum);
+  const float max = row_max(logits);
+  const double log_sum = std::log(sum_exp(logits, max));
   const auto logprob = [&](TokenId id) {
     return static_cast<float>(static_cast<double>(logits[static_cast<std::size_t>(id)] - max) - log_sum);
   };
 
   PositionLogprobs result;
   const float chosen_logit = logits[static_cast<std::size_t>(chosen)];
-  const auto above = std::count_if(logits.begin(), logits.end(), [&](float x) { return x > chosen_logit; });
-  result.chosen = {chosen, logprob(chosen), static_cast<int>(above) + 1};
+  result.chosen = {chosen, logprob(chosen), static_cast<int>(count_above(logits, chosen_logit)) + 1};
 
   const auto k = static_cast<std::size_t>(std::clamp<std::int64_t>(top, 0, static_cast<std::int64_t>(logits.size())));
   if (k == 0) return result;

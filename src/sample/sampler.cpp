@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/rng.h"
+#include "sample/row_math.h"
 
 namespace weir::sample {
 namespace {
@@ -16,6 +17,14 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 // Candidates looked at first for top_p; doubled until they hold the mass. Real distributions need a few dozen.
 constexpr std::size_t kFirstTopPCandidates = 256;
+
+// Tokens at least this likely, relative to the best, are looked at first; then this times less likely ones, and so on.
+constexpr float kFirstThreshold = 1.0f / 16;
+
+struct Candidate {
+  float weight;  // relative to the best token's
+  TokenId id;
+};
 
 }  // namespace
 
@@ -64,69 +73,97 @@ void Sampler::apply_bias_and_penalties(std::span<float> logits) const {
 
 std::optional<TokenId> Sampler::sample(std::span<float> logits, std::int64_t position) {
   apply_bias_and_penalties(logits);
-  float max = kNever;
-  std::size_t best = 0;
-  bool has_nan = false;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    has_nan |= logits[i] != logits[i];
-    if (logits[i] > max) {
-      max = logits[i];
-      best = i;
-    }
-  }
-  if (has_nan || !std::isfinite(max)) return std::nullopt;
-  if (params_.temperature < kGreedyTemperature) return static_cast<TokenId>(best);
-  return draw(logits, max, position);
+  const float max = row_max(logits);
+  if (!std::isfinite(max)) return std::nullopt;
+  if (params_.temperature < kGreedyTemperature) return static_cast<TokenId>(index_of(logits, max));
+  // Everything is relative to the best token, whose value is 1. min_p is a cut in the same unit.
+  exp_row(logits, max, params_.temperature, std::max(params_.min_p, std::numeric_limits<float>::min()));
+  const double noise = uniform(params_.seed, static_cast<std::uint64_t>(position));
+  if (params_.top_k <= 0 && params_.top_p >= 1.0f) return draw_from_all(logits, noise);
+  return draw_from_best(logits, noise);
 }
 
-TokenId Sampler::draw(std::span<float> logits, float max, std::int64_t position) {
-  // Everything is relative to the best token, whose value is 1. min_p is a cut in the same unit.
-  const float floor = std::max(params_.min_p, std::numeric_limits<float>::min());
-  candidates_.clear();
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const float p = std::exp((logits[i] - max) / params_.temperature);
-    if (p >= floor) candidates_.push_back({p, static_cast<TokenId>(i)});
+// The token where the running sum of `weights` passes noise * their sum.
+TokenId Sampler::draw_from_all(std::span<const float> weights, double noise) const {
+  double left = noise * mass_from(weights, std::numeric_limits<float>::min()).sum;
+  std::size_t last = 0;  // with any weight: rounding may leave a rest at the very end
+  for (std::size_t i = 0; i < weights.size(); i += kChunk) {
+    const auto chunk = weights.subspan(i, std::min(kChunk, weights.size() - i));
+    const double sum = chunk_sum(chunk);
+    if (sum == 0) continue;
+    for (std::size_t j = 0; j < chunk.size(); ++j) {
+      if (chunk[j] > 0) last = i + j;
+    }
+    if (left >= sum) {
+      left -= sum;
+      continue;
+    }
+    for (std::size_t j = 0; j < chunk.size(); ++j) {
+      left -= chunk[j];
+      if (left < 0) return static_cast<TokenId>(i + j);
+    }
+    break;
+  }
+  return static_cast<TokenId>(last);
+}
+
+TokenId Sampler::draw_from_best(std::span<const float> weights, double noise) const {
+  // Per thread, not per sequence: a flat distribution over a large vocabulary makes it megabytes.
+  thread_local std::vector<Candidate> candidates;
+  const bool by_count = params_.top_k > 0;
+  const Mass all = mass_from(weights, std::numeric_limits<float>::min());
+  const std::size_t wanted_count = by_count ? std::min(all.count, static_cast<std::size_t>(params_.top_k)) : 0;
+  const double wanted_mass = by_count ? 0.0 : static_cast<double>(params_.top_p) * all.sum;
+  // The best are found below a falling threshold: real distributions need a few dozen candidates and two or three
+  // steps.
+  float least = kFirstThreshold;
+  for (; least > std::numeric_limits<float>::min(); least *= kFirstThreshold) {
+    const Mass mass = mass_from(weights, least);
+    if (by_count ? mass.count >= wanted_count : mass.sum >= wanted_mass) break;
+  }
+  least = std::max(least, std::numeric_limits<float>::min());
+  candidates.clear();
+  candidates.reserve(weights.size());
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] >= least) candidates.push_back({weights[i], static_cast<TokenId>(i)});
   }
   const auto better = [](const Candidate& a, const Candidate& b) {
-    return a.probability > b.probability || (a.probability == b.probability && a.id < b.id);
+    return a.weight > b.weight || (a.weight == b.weight && a.id < b.id);
   };
-  const auto first = candidates_.begin();
-  const auto keep_best = [&](std::size_t n) {  // the n best, in no particular order, to the front
-    if (n < candidates_.size())
-      std::nth_element(first, first + static_cast<std::ptrdiff_t>(n), candidates_.end(), better);
+  // The n best, sorted, to the front.
+  const auto sort_best = [&](std::size_t n) {
+    const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(n);
+    if (n < candidates.size()) std::nth_element(candidates.begin(), middle, candidates.end(), better);
+    std::sort(candidates.begin(), middle, better);
   };
-  if (params_.top_k > 0 && static_cast<std::size_t>(params_.top_k) < candidates_.size()) {
-    keep_best(static_cast<std::size_t>(params_.top_k));
-    candidates_.resize(static_cast<std::size_t>(params_.top_k));
-    std::sort(candidates_.begin(), candidates_.end(),
-              [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  double total = all.sum;
+  if (by_count) {
+    sort_best(wanted_count);
+    candidates.resize(wanted_count);
+    total = 0;
+    for (const Candidate& c : candidates) total += c.weight;
   }
-  double total = 0.0;
-  for (const Candidate& c : candidates_) total += c.probability;
-
   if (params_.top_p < 1.0f) {  // the fewest best candidates that hold top_p of the mass
     const double wanted = static_cast<double>(params_.top_p) * total;
     for (std::size_t n = kFirstTopPCandidates;; n *= 2) {
-      n = std::min(n, candidates_.size());
-      keep_best(n);
-      std::sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(n), better);
+      n = std::min(n, candidates.size());
+      if (!by_count) sort_best(n);
       double mass = 0.0;
       std::size_t kept = 0;
-      while (kept < n && mass < wanted) mass += candidates_[kept++].probability;
-      if (mass >= wanted || n == candidates_.size()) {
-        candidates_.resize(std::max<std::size_t>(kept, 1));
+      while (kept < n && mass < wanted) mass += candidates[kept++].weight;
+      if (mass >= wanted || n == candidates.size()) {
+        candidates.resize(std::max<std::size_t>(kept, 1));
         total = mass;
         break;
       }
     }
   }
-
-  double left = uniform(params_.seed, static_cast<std::uint64_t>(position)) * total;
-  for (const Candidate& c : candidates_) {
-    left -= c.probability;
+  double left = noise * total;
+  for (const Candidate& c : candidates) {
+    left -= c.weight;
     if (left < 0) return c.id;
   }
-  return candidates_.back().id;  // rounding at the very end of the distribution
+  return candidates.back().id;  // rounding at the very end of the distribution
 }
 
 }  // namespace weir::sample

@@ -33,7 +33,8 @@ class Sampler {
 
  private:
   void apply_bias_and_penalties(std::span<float> logits) const;
-  TokenId draw(std::span<float> logits, float max, std::int64_t position);
+  TokenId draw_from_all(std::span<const float> weights, double noise) const;
+  TokenId draw_from_best(std::span<const float> weights, double noise) const;
 
   SamplingParams params_;
   std::vector<TokenId> end_ids_;
@@ -41,12 +42,6 @@ class Sampler {
   bool counts_tokens_ = false;                        // some penalty is on
   std::unordered_map<TokenId, std::int32_t> output_;  // occurrences in the output
   std::unordered_map<TokenId, std::int32_t> seen_;    // in prompt or output
-
-  struct Candidate {
-    float probability;  // not normalised: exp((logit - max) / temperature)
-    TokenId id;
-  };
-  std::vector<Candidate> candidates_;  // reused from row to row
 };
 
 }  // namespace weir::sample

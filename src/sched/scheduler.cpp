@@ -13,6 +13,9 @@ namespace weir::sched {
 
 namespace {
 
+// Room kept for a reply from the start, so that steps do not allocate; longer ones grow as they go.
+constexpr std::int64_t kReservedTokens = 1 << 14;
+
 struct Sequence {
   SeqId id{};
   std::vector<TokenId> tokens;  // prompt and output
@@ -54,6 +57,14 @@ struct Scheduler::Impl {
     StepPlan plan;
     std::int64_t budget = 0;
     bool short_of_blocks = false;  // somebody got less than the budget allowed
+
+    void start(std::int64_t tokens) {
+      plan.ranges.clear();
+      plan.preempted.clear();
+      plan.admitted.clear();
+      budget = tokens;
+      short_of_blocks = false;
+    }
   };
 
   const Sequence& get(SeqId id) const {
@@ -75,6 +86,7 @@ struct Scheduler::Impl {
   std::vector<Sequence*> running;                         // in order of admission
   std::set<Sequence*, WaitsBefore> waiting;
   std::vector<Sequence*> order;  // plan_running(): running as it was when the step began
+  Step step;                     // the last one planned; its vectors are used again
   std::uint64_t added = 0;
   bool in_flight = false;  // between schedule() and commit()
   SchedulerStats stats;
@@ -148,17 +160,17 @@ void Scheduler::add(NewSequence sequence) {
   impl_->waiting.insert(&s);
 }
 
-StepPlan Scheduler::schedule(double /*now_s*/) {
+const StepPlan& Scheduler::schedule(double /*now_s*/) {
   CHECK(!impl_->in_flight, "the step before has not been committed");
-  Impl::Step step;
-  step.budget = impl_->config.max_num_batched_tokens;
+  Impl::Step& step = impl_->step;
+  step.start(impl_->config.max_num_batched_tokens);
   impl_->plan_running(step);
   if (step.plan.preempted.empty() && !step.short_of_blocks) impl_->admit(step);
   CHECK(!step.plan.empty() || (impl_->running.empty() && impl_->waiting.empty()),
         "no progress: {} running, {} waiting, {} of {} KV blocks available", impl_->running.size(),
         impl_->waiting.size(), impl_->kv.available(), impl_->kv.capacity());
   impl_->in_flight = !step.plan.empty();
-  return std::move(step.plan);
+  return step.plan;
 }
 
 void Scheduler::Impl::plan_running(Step& step) {
@@ -233,7 +245,9 @@ void Scheduler::Impl::admit(Step& step) {
     if (kv.blocks_needed(s.known(), step_tokens) > kv.available() + hit.shared_blocks) break;
 
     waiting.erase(waiting.begin());
-    s.computed = kv.begin(s.id, s.tokens, s.salt, s.use_prefix, &s.names);
+    s.tokens.reserve(static_cast<std::size_t>(s.prompt_tokens + std::min(s.max_tokens, kReservedTokens)));
+    s.computed =
+        kv.begin(s.id, s.tokens, s.salt, s.use_prefix, &s.names, static_cast<std::int64_t>(s.tokens.capacity()));
     if (!s.was_admitted) {
       s.cached = s.computed;
       if (s.use_prefix) {

@@ -86,7 +86,8 @@ class Scheduler {
   void add(NewSequence sequence);  // check_fits() must have accepted it
   // May be called again only after commit(). Before that, finish() what has all its tokens: max_tokens of them, or,
   // with max_tokens 0, the computed prompt. `now_s` is for policies that look at waiting times; none of these does.
-  StepPlan schedule(double now_s);
+  // The plan stays valid until the next call.
+  const StepPlan& schedule(double now_s);
   // The planned ranges have been computed. `sampled`: one token for each range with samples, in plan order; a sequence
   // that is to end with its token is then ended by finish().
   void commit(const StepPlan& plan, std::span<const TokenId> sampled);

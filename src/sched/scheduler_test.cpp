@@ -94,7 +94,7 @@ class Scenario {
   }
 
   void step() {
-    const StepPlan plan = scheduler_.schedule(step_);
+    const StepPlan& plan = scheduler_.schedule(step_);
     kv_.check_integrity();
     std::map<SeqId, std::string> cells;
     std::vector<TokenId> sampled;
@@ -331,7 +331,7 @@ TEST(SchedulerDeathTest, MisuseIsABug) {
   kv::KvManager kv(std::move(config));
   Scheduler scheduler({}, kv);
   scheduler.add({.id = SeqId{1}, .prompt = {1, 2}, .max_tokens = 1, .cache_salt = ""});
-  const StepPlan plan = scheduler.schedule(0);
+  const StepPlan& plan = scheduler.schedule(0);
   EXPECT_DEATH(scheduler.schedule(0), "not been committed");
   EXPECT_DEATH(scheduler.finish(SeqId{1}), "middle of a step");
   EXPECT_DEATH(scheduler.commit(plan, {}), "tokens");

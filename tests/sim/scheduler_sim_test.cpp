@@ -195,7 +195,7 @@ class Episode {
   }
 
   void step() {
-    const StepPlan plan = scheduler_->schedule(static_cast<double>(totals_.steps));
+    const StepPlan& plan = scheduler_->schedule(static_cast<double>(totals_.steps));
     check_plan(plan);
     Tokens sampled;
     for (const ScheduledRange& range : plan.ranges) {

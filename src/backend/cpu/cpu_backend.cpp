@@ -1,6 +1,5 @@
 #include "backend/cpu/cpu_backend.h"
 
-#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -49,6 +48,7 @@ class CpuBackend : public Backend {
   }
   void linear(const LinearCall& call) override { layers_.linear(call); }
   void gated_linear(const GatedLinearCall& call) override { layers_.gated_linear(call); }
+  void experts(const ExpertsCall& call) override { layers_.experts(call); }
   void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate) override {
     layers_.rms_norm(x, weight, eps, out, accumulate);
   }
@@ -78,26 +78,6 @@ class CpuBackend : public Backend {
   linear::LinearLayers layers_;
   AttentionScratch attention_scratch_;
 };
-
-// The level to run at: asked for by the caller, else by WEIR_ISA, else the best there is.
-Result<Isa> choose_isa(const std::optional<Isa>& asked) {
-  std::optional<Isa> isa = asked;
-  const char* variable = std::getenv("WEIR_ISA");
-  if (!isa && variable != nullptr && *variable != '\0') {
-    isa = parse_isa(variable);
-    if (!isa) {
-      return fail_at("WEIR_ISA", ErrorCode::kInvalidArgument,
-                     "WEIR_ISA={} names no kernel level; use scalar, avx2, avx2-vnni, avx512, avx512-vnni or amx",
-                     variable);
-    }
-  }
-  if (!isa) return best_isa();
-  if (!supported(*isa)) {
-    return fail(ErrorCode::kInvalidArgument, "kernels for {} were asked for, but this machine ({}) runs at most {}",
-                name(*isa), cpu_model_name(), name(best_isa()));
-  }
-  return *isa;
-}
 
 }  // namespace
 

@@ -16,10 +16,14 @@ namespace weir::backend::cpu {
 //   INT8, BF16
 enum class Isa { kScalar, kAvx2, kAvx2Vnni, kAvx512, kAvx512Vnni, kAmx };
 
-std::string_view name(Isa isa);  // "scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "amx"
-std::optional<Isa> parse_isa(std::string_view name);
-bool supported(Isa isa);  // by this CPU and this OS
-Isa best_isa();           // the last level that is supported
+inline constexpr std::string_view kIsaNames = "scalar, avx2, avx2-vnni, avx512, avx512-vnni or amx";
+
+std::string_view name(Isa isa);                       // one of kIsaNames
+std::optional<Isa> parse_isa(std::string_view text);  // a name, its hyphen left out or not
+bool supported(Isa isa);                              // by this CPU and this OS
+Isa best_isa();                                       // the last level that is supported
+// The level to run at: `asked`, else what WEIR_ISA says, else the best. Errors: one that is unknown or not supported.
+Result<Isa> choose_isa(std::optional<Isa> asked);
 
 // How linear layers multiply. kAuto: int8 activations (one scale per 32) for quantised weights, BF16 for BF16 where the
 // ISA has the instruction, else F32. kExact: F32 activations for everything (weights widened exactly).

@@ -2,10 +2,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/cpu_info.h"
 
 namespace weir::backend::cpu {
 namespace {
@@ -65,9 +68,14 @@ std::string_view name(Isa isa) {
   return kNames[static_cast<std::size_t>(isa)];
 }
 
-std::optional<Isa> parse_isa(std::string_view name) {
+std::optional<Isa> parse_isa(std::string_view text) {
+  const auto equal_but_for_hyphen = [text](std::string_view name) {
+    const std::size_t hyphen = std::min(name.find('-'), name.size());
+    return text == name || (text.substr(0, hyphen) == name.substr(0, hyphen) && hyphen < name.size() &&
+                            text.substr(hyphen) == name.substr(hyphen + 1));
+  };
   for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == name) return static_cast<Isa>(i);
+    if (equal_but_for_hyphen(kNames[i])) return static_cast<Isa>(i);
   }
   return std::nullopt;
 }
@@ -97,6 +105,23 @@ Isa best_isa() {
     if (supported(static_cast<Isa>(i))) best = static_cast<Isa>(i);
   }
   return best;
+}
+
+Result<Isa> choose_isa(std::optional<Isa> asked) {
+  const char* variable = std::getenv("WEIR_ISA");
+  if (!asked && variable != nullptr && *variable != '\0') {
+    asked = parse_isa(variable);
+    if (!asked) {
+      return fail_at("WEIR_ISA", ErrorCode::kInvalidArgument, "WEIR_ISA={} names no kernel level; use {}", variable,
+                     kIsaNames);
+    }
+  }
+  if (!asked) return best_isa();
+  if (!supported(*asked)) {
+    return fail(ErrorCode::kInvalidArgument, "kernels for {} were asked for, but this machine ({}) runs at most {}",
+                name(*asked), cpu_model_name(), name(best_isa()));
+  }
+  return *asked;
 }
 
 }  // namespace weir::backend::cpu

@@ -1,7 +1,7 @@
 // What this machine can do, measured: how fast memory can be read and how fast the arithmetic units run.
 #pragma once
 
-#include <string>
+#include <optional>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/result.h"
@@ -16,10 +16,12 @@ struct MachinePeaks {
   double int8_gops = 0, bf16_gops = 0, f32_gops = 0;
   // The same for the vector units alone where the ISA has matrix tiles besides; equal to the above elsewhere.
   double vector_int8_gops = 0, vector_bf16_gops = 0;
+
+  void take_better(const MachinePeaks& other);  // of the same machine, ISA and threads, another time
 };
 
-// Takes about two seconds and 1 GiB of memory. threads 0 = as many as the backend would use. Each figure is the best of
-// several tries: the machine's, not its neighbours'.
-Result<MachinePeaks> measure_machine(int threads);
+// Takes about four seconds and 1 GiB of memory. threads 0 = as many as the backend would use; isa as in CpuOptions.
+// Each figure is the best of several tries: the machine's, not its neighbours'.
+Result<MachinePeaks> measure_machine(int threads, std::optional<Isa> isa = {});
 
 }  // namespace weir::backend::cpu

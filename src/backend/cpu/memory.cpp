@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -13,24 +14,49 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLine = 64;
+constexpr std::size_t kGuard = 4096;
+
+std::atomic<Placement> placement_of_memory = Placement::kNormal;
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+std::byte* map(std::size_t bytes) {
+  void* start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(start);
+}
 
 }  // namespace
+
+void place_memory(Placement placement) {
+  placement_of_memory = placement;
+}
 
 Memory::Memory(std::size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
   if (bytes > SIZE_MAX - kHugePage) throw std::bad_alloc();
+  const std::size_t lines = round_up(bytes, kLine);
+  if (const Placement placement = placement_of_memory; placement != Placement::kNormal) {
+    const std::size_t body = round_up(lines, kGuard);
+    mapping_bytes_ = body + 2 * kGuard;
+    std::byte* start = map(mapping_bytes_);
+    mapping_ = start;
+    mprotect(start, kGuard, PROT_NONE);
+    mprotect(start + kGuard + body, kGuard, PROT_NONE);
+    data_ = start + kGuard + (placement == Placement::kGuardAfter ? body - lines : 0);
+    return;
+  }
   if (bytes < kHugePage) {
-    const std::size_t rounded = (bytes + kLine - 1) / kLine * kLine;
-    data_ = static_cast<std::byte*>(std::aligned_alloc(kLine, rounded));
+    data_ = static_cast<std::byte*>(std::aligned_alloc(kLine, lines));
     if (data_ == nullptr) throw std::bad_alloc();
-    std::memset(data_, 0, rounded);
+    std::memset(data_, 0, lines);
     return;
   }
   mapping_bytes_ = bytes + kHugePage;  // room to start at a huge page
-  mapping_ = mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapping_ == MAP_FAILED) throw std::bad_alloc();
-  const auto start = (reinterpret_cast<std::uintptr_t>(mapping_) + kHugePage - 1) / kHugePage * kHugePage;
-  data_ = reinterpret_cast<std::byte*>(start);
+  mapping_ = map(mapping_bytes_);
+  data_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(mapping_), kHugePage));
   madvise(data_, bytes, MADV_HUGEPAGE);  // refused without transparent huge pages: then small pages serve
 }
 

@@ -27,4 +27,18 @@ class Memory {
   std::size_t mapping_bytes_ = 0;
 };
 
+// Where the Memory made from now on lies. Guarded memory stands between two unreadable pages, against the one after or
+// the one before: a kernel that leaves it by a line of 64 bytes faults. For tests; others use what is set at the start.
+enum class Placement { kNormal, kGuardAfter, kGuardBefore };
+void place_memory(Placement placement);
+
+// At least `bytes`; what it held is lost when it grows.
+inline void grow(Memory* memory, std::size_t bytes) {
+  if (memory->size() < bytes) *memory = Memory(bytes);
+}
+
+inline float* floats(const Memory& memory) {
+  return reinterpret_cast<float*>(memory.data());
+}
+
 }  // namespace weir::backend::cpu

@@ -27,6 +27,7 @@ class LinearLayers {
 
   void linear(const LinearCall& call);
   void gated_linear(const GatedLinearCall& call);
+  void experts(const ExpertsCall& call);
   void embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out);
   void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate);
 
@@ -37,9 +38,8 @@ class LinearLayers {
   // Some rows of x, prepared for every kind that the call's weights need. Groups of `group` rows follow one another.
   struct Activations {
     std::int64_t rows = 0, cols = 0;
-    // Beside BF16 weights a row stands twice: rounded to BF16 (at its own index), and what the rounding left (at rows +
-    // index). The sum of the two products is as good as F32 activations; rounding alone moves logprobs of small models
-    // by more than 0.06.
+    // Rows of BF16. Beside narrow weights a row stands twice: rounded (at its own index), and what the rounding left
+    // (at rows + index). The sum of the two products is as good as F32 activations.
     std::int64_t bf16_rows = 0;
     std::int64_t sum_rows = 0;  // rows of the buffer of sums
     std::int64_t group[kKinds] = {};
@@ -65,6 +65,21 @@ class LinearLayers {
     Matrix<const float> x;
     const float* norm_weight;
     float norm_eps;
+    const std::int32_t* index = nullptr;  // row i is x's row index[i]
+  };
+
+  // Rows of one expert, in a call's pairs of token and expert sorted by expert.
+  struct Segment {
+    std::int64_t expert, first, rows;
+    Activations a;
+  };
+
+  struct ExpertScratch {
+    std::vector<std::int64_t> ends;      // [experts + 1]
+    std::vector<std::int32_t> token_of;  // [pairs]
+    std::vector<float> weight_of;        // [pairs]
+    std::vector<Segment> segments;
+    Memory inner, out;  // [pairs of a wave, columns]
   };
 
   Kind kind_of(const PackedWeight& weight) const;
@@ -77,7 +92,17 @@ class LinearLayers {
   // Runs multiply(worker, workers, first row, activations) for blocks of rows of the input.
   template <class F>
   void for_row_blocks(const Input& input, const Needs& needs, F&& multiply);
+  void reserve_row(std::int64_t cols);
   void reserve_sums(std::int64_t rows);
+
+  // Panels of an output for rows that stand in y from `first` on.
+  void multiply_share(const LinearOutput& output, Range panels, std::int64_t first, const Activations& a, int w);
+  void multiply_gated_share(const GatedLinearCall& call, Range panels, std::int64_t first, const Activations& a, int w);
+
+  // experts.cpp
+  void sort_by_expert(const ExpertsCall& call, std::int64_t most);
+  void prepare_segments(const Input& input, std::int64_t base, const Needs& needs, std::span<Segment> wave);
+  void run_wave(const ExpertsCall& call, const Needs& outer, const Needs& inner, std::span<Segment> wave);
 
   // Sums of `count` (1 or 2) panels against all rows of `a`: [count][padded rows][16].
   void multiply(const PackedWeight& weight, std::int64_t panel, int count, const Activations& a, Worker& worker,
@@ -97,6 +122,7 @@ class LinearLayers {
   const Compute compute_;
   std::vector<Worker> workers_;
   Memory activations_;
+  ExpertScratch experts_;
 };
 
 }  // namespace weir::backend::cpu::linear

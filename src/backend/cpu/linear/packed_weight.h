@@ -37,6 +37,10 @@ class PackedWeight : public LinearWeight {
   Memory memory_;
 };
 
+inline const PackedWeight& packed(const LinearWeight& weight) {
+  return static_cast<const PackedWeight&>(weight);
+}
+
 struct Range {
   std::int64_t begin, end;
 };

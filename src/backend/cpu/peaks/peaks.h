@@ -11,7 +11,7 @@ struct PeakLoops {
   double (*f32)(int64_t rounds);
   double (*int8)(int64_t rounds);
   double (*bf16)(int64_t rounds);  // null: no such instruction
-  // Reads `bytes` (a multiple of 4096) from `from` in `streams` (1, 2, 4 or 8) sequential streams, asking for lines
+  // Reads `bytes` (a multiple of 4096) from `from` in `streams` (1, 2, 4, 8 or 16) sequential streams, asking for lines
   // `ahead` bytes early.
   uint64_t (*read)(const uint8_t* from, int64_t bytes, int streams, int64_t ahead);
 };
