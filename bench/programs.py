@@ -220,7 +220,7 @@ class Vllm(WorkerPeer):
 
     def environment(self):
         """The libraries that its manual asks to preload, where they are."""
-        found = sorted((self.folder / "venv").glob("lib/libiomp5.so")) + sorted(pathlib.Path("/usr/lib").glob("*/libtcmalloc_minimal.so.4"))
+        found = [*self.folder.glob("venv/lib/libiomp5.so"), *self.folder.glob("tcmalloc/usr/lib/*/libtcmalloc_minimal.so.4")]
         return {"LD_PRELOAD": ":".join(map(str, found))} if found else {}
 
 
