@@ -35,6 +35,7 @@ class Floats {
   Floats(const Floats&) = delete;
   Floats& operator=(const Floats&) = delete;
 
+  float* data() const { return data_; }
   float* at_least(std::size_t size) {
     if (size > size_) {
       ::operator delete(data_, std::align_val_t{64});
@@ -133,9 +134,7 @@ class Attention {
     plan_units();
     plan_tasks();
     if (scratch_.tasks.empty()) return;
-    if (scratch_.workers.size() < static_cast<std::size_t>(pool_.threads())) {
-      scratch_.workers.resize(static_cast<std::size_t>(pool_.threads()));
-    }
+    reserve();
     pool_.run([this](int worker, int) {
       Worker& mine = scratch_.workers[static_cast<std::size_t>(worker)];
       for (;;) {
@@ -147,6 +146,20 @@ class Attention {
   }
 
  private:
+  // For every worker, whoever will get tasks this time: a later call of this shape allocates nothing.
+  void reserve() {
+    if (scratch_.workers.size() < static_cast<std::size_t>(pool_.threads())) {
+      scratch_.workers.resize(static_cast<std::size_t>(pool_.threads()));
+    }
+    for (Worker& worker : scratch_.workers) {
+      worker.q.at_least(static_cast<std::size_t>(kUnitRows) * dim_);
+      worker.keys.at_least(static_cast<std::size_t>(dim_) * kTileTokens);
+      worker.values.at_least(static_cast<std::size_t>(padded_dim_) * kTileTokens);
+      worker.run.at_least(Accumulator::floats(padded_dim_));
+      worker.total.at_least(Accumulator::floats(padded_dim_));
+    }
+  }
+
   void check_shapes() const {
     const KvLayerView& kv = call_.kv;
     const std::size_t sequences = call_.seq_lens.size();
@@ -249,9 +262,9 @@ class Attention {
   void run_task(const Task& task, Worker& worker) {
     const Unit& unit = scratch_.units[static_cast<std::size_t>(task.unit)];
     const float* q = load_queries(unit, worker);
-    Accumulator total(worker.total.at_least(Accumulator::floats(padded_dim_)));
+    Accumulator total(worker.total.data());
     if (task.run < 0) {
-      Accumulator run(worker.run.at_least(Accumulator::floats(padded_dim_)));
+      Accumulator run(worker.run.data());
       total.reset(unit.all_rows(), padded_dim_);
       for (int i = 0; i < unit.runs; ++i) {
         attend(unit, unit.first_run + i, q, worker, run);
@@ -277,7 +290,7 @@ class Attention {
   }
 
   const float* load_queries(const Unit& unit, Worker& worker) const {
-    float* q = worker.q.at_least(static_cast<std::size_t>(kUnitRows) * dim_);
+    float* q = worker.q.data();
     for (int row = 0; row < unit.all_rows(); ++row) {
       const float* from = call_.q.row(token(unit, row)) + column(unit, row);
       for (int d = 0; d < dim_; ++d) q[row * dim_ + d] = from[d] * q_scale_;
@@ -299,8 +312,8 @@ class Attention {
     tile.begin = begins.data();
     tile.end = ends.data();
     tile.cap = cap_;
-    tile.keys = worker.keys.at_least(static_cast<std::size_t>(dim_) * kTileTokens);
-    tile.values = worker.values.at_least(static_cast<std::size_t>(padded_dim_) * kTileTokens);
+    tile.keys = worker.keys.data();
+    tile.values = worker.values.data();
     const std::int64_t values_offset = call_.kv.heads * head_bytes_;
     TileVectors now, next;
     find_tile(unit, start, now);
