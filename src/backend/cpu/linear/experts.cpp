@@ -140,7 +140,7 @@ void LinearLayers::run_wave(const ExpertsCall& call, const Needs& outer, const N
                     .bias = bias_of(call.down, s, cols),
                     .y = out,
                     .accumulate = false},
-                   panels, s.first - base, s.a, w);
+                   panels, s.first - base, s.a, w, {});
   });
   pool_.run([&](int w, int workers) {
     const Range mine = column_share(cols, w, workers);

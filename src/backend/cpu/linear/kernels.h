@@ -37,18 +37,28 @@ constexpr int kPanel = 16;        // outputs of a panel
 constexpr int kBlock = 32;        // inputs that share an activation scale
 constexpr int kMaxTileRows = 16;  // rows of one activation group, at most
 
-// One group of activation rows against one panel.
+// What a tile asks memory for while it works: with its i-th block of 32 inputs, as many bytes as the block's weights
+// take, from first + i * stride on. Several panels are read side by side this way, each a stream of its own, which
+// reads up to a quarter faster than one stream (measured on Sapphire Rapids).
+struct Ahead {
+  const uint8_t* first;
+  int64_t stride;
+};
+
+// One group of activation rows against blocks [first, first + blocks) of one panel. Pointers to what comes in blocks
+// are at block `first`.
 struct QuantTile {
-  const uint8_t* scales;  // of the panel
+  const uint8_t* scales;  // of the whole panel
   const uint8_t* codes;
-  int64_t blocks;
+  int64_t first, blocks;
   int rows;                // in the group
   const int8_t* a;         // [blocks][rows][32]
   const float* d;          // [blocks][rows]
   const float* s;          // [blocks][rows], d * sum of a
   const int32_t* offset;   // [blocks][rows], minus the format's zero point times the sum of a; Q6_K: of the first 16
   const int32_t* offset2;  // Q6_K: of the last 16
-  float* out;              // [rows][16]
+  Ahead ahead;
+  float* acc;  // [rows][16], continues from what it holds
 };
 
 // Where quantise_row puts one row: entry b at stride `rows`.
@@ -64,23 +74,24 @@ struct QuantRow {
   int32_t* offset128;
 };
 
-// f32 weights [inputs][16] of one or two panels against a [inputs][rows]; acc [rows][16] continues from what it holds.
-// With few rows two panels run side by side: one chain of dependent multiply-adds would not keep the units busy.
+// F32, F16 or BF16 weights of one panel against F32 activations [inputs][rows].
 struct FloatTile {
-  const float* w[2];  // the second null when there is one panel
+  const uint8_t* w;
   int64_t inputs;
   int rows;
   const float* a;
-  float* acc[2];
+  Ahead ahead;
+  float* acc;  // [rows][16], continues from what it holds
 };
 
 // BF16 weights [pairs][16][2] against a [pairs][rows][2], BF16 or (Kernels::bf16_wide) F32 holding BF16 values.
 struct Bf16Tile {
-  const uint16_t* w;
+  const uint8_t* w;
   int64_t pairs;  // a multiple of 16
   int rows;
   const void* a;
-  float* out;
+  Ahead ahead;
+  float* acc;  // [rows][16], continues from what it holds
 };
 
 // One or two panels by AMX tiles against groups of 16 rows, a [groups][pairs / 16][16 rows][16 pairs][2].
@@ -135,18 +146,16 @@ constexpr size_t kGemmScratch = 16384;
 struct Kernels {
   int quant_rows;  // rows of a group that the quantised tiles take at once
   int float_rows;
-  int bf16_rows;  // 0: no BF16 arithmetic, widen to f32
+  int bf16_rows;  // 0: no BF16 arithmetic
   int bf16_wide;  // tiles take BF16 activations as F32
   void (*quant_tile[kFormats])(const QuantTile*);
   void (*quant_gemm[kFormats])(const QuantGemm*);  // null entries: use tiles
-  void (*float_tile)(const FloatTile*);
+  void (*float_tile[kQ4_0])(const FloatTile*);
   void (*bf16_tile)(const Bf16Tile*);
   void (*bf16_gemm)(const Bf16Gemm*);  // null: use tiles
   // out = x / rms(x) * weight. x and out may be the same. Sum of squares in 16 lanes, folded in halves.
   void (*norm_row)(const float* x, const float* weight, float eps, int64_t count, float* out, int accumulate);
   void (*quantise_row)(const float* x, const QuantRow* to);
-  void (*widen_f16)(const uint16_t* from, int64_t count, float* to);   // count: whole panel lines of 16
-  void (*widen_bf16)(const uint16_t* from, int64_t count, float* to);  // [pairs][16][2] to [2 pairs][16]
   // One row rounded to BF16: pair p goes to to[stride * p], as two BF16 or as two F32.
   void (*round_bf16)(const float* from, int64_t pairs, int64_t stride, uint16_t* to);
   void (*round_bf16_wide)(const float* from, int64_t pairs, int64_t stride, float* to);

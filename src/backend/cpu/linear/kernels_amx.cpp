@@ -28,7 +28,7 @@ const Kernels kAmxKernels = {
     .quant_tile = WEIR_QUANT_TILES,
     .quant_gemm = {nullptr, nullptr, nullptr, quant_gemm<kQ4_0>, quant_gemm<kQ4_1>, quant_gemm<kQ5_0>,
                    quant_gemm<kQ5_1>, quant_gemm<kQ8_0>, quant_gemm<kQ4_K>, quant_gemm<kQ5_K>, quant_gemm<kQ6_K>},
-    .float_tile = float_tile,
+    .float_tile = WEIR_FLOAT_TILES,
     .bf16_tile = bf16_tile,
     .bf16_gemm = bf16_gemm,
     WEIR_ROW_KERNELS,

@@ -25,7 +25,7 @@ const Kernels kAvx512VnniKernels = {
     .bf16_wide = 0,
     .quant_tile = WEIR_QUANT_TILES,
     .quant_gemm = {},
-    .float_tile = float_tile,
+    .float_tile = WEIR_FLOAT_TILES,
     .bf16_tile = bf16_tile,
     .bf16_gemm = nullptr,
     WEIR_ROW_KERNELS,

@@ -22,7 +22,6 @@ constexpr int64_t kOneTermInputs = 1024;
 // Prepared activations of a block of rows should stay in a second-level cache beside the weights streaming past.
 constexpr int64_t kActivationBytes = int64_t{3} << 19;
 constexpr int64_t kMaxRowsAtOnce = 512;
-constexpr int64_t kFloatInputs = 256;  // inputs widened to f32 at a time: 16 KiB a panel
 
 int64_t round_up(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -68,7 +67,7 @@ const Kernels& kernels_for(Isa isa) {
 LinearLayers::LinearLayers(ThreadPool& pool, const Kernels& kernels, Compute compute)
     : pool_(pool), kernels_(kernels), compute_(compute), workers_(static_cast<std::size_t>(pool.threads())) {
   for (Worker& worker : workers_)
-    worker.scratch = Memory(std::max<std::size_t>(kGemmScratch, 2 * kFloatInputs * kPanel * sizeof(float)));
+    worker.scratch = Memory(std::max<std::size_t>(kGemmScratch, kExactBlocks * kBlock * kPanel * sizeof(float)));
 }
 
 LinearLayers::Kind LinearLayers::kind_of(const PackedWeight& weight) const {
@@ -233,136 +232,8 @@ void LinearLayers::reserve_row(int64_t cols) {
 }
 
 void LinearLayers::reserve_sums(int64_t rows) {
-  const auto bytes = static_cast<std::size_t>(4 * round_up(2 * rows, 16) * kPanel) * sizeof(float);
+  const auto bytes = static_cast<std::size_t>(2 * kRunPanels * round_up(2 * rows, 16) * kPanel) * sizeof(float);
   for (Worker& worker : workers_) grow(&worker.sums, bytes);
-}
-
-void LinearLayers::multiply_quant(const PackedWeight& weight, int64_t panel, const Activations& a, Worker& worker,
-                                  float* sums) const {
-  const Format format = weight.format();
-  const int64_t blocks = weight.blocks(), group = a.group[kQuant];
-  const std::uint8_t* base = weight.panel(panel);
-  if (a.gemm) {
-    const QuantGemm gemm = {.scales = base,
-                            .codes = base + weight.codes_at(),
-                            .blocks = blocks,
-                            .groups = (a.rows + 15) / 16,
-                            .a = a.quant.a,
-                            .d = a.quant.d,
-                            .s = a.quant.s,
-                            .acc = sums,
-                            .scratch = reinterpret_cast<std::uint8_t*>(worker.scratch.data())};
-    kernels_.quant_gemm[format](&gemm);
-    return;
-  }
-  const std::int32_t* offset = nullptr;
-  if (format == kQ4_0) offset = a.quant.offset8;
-  if (format == kQ5_0) offset = a.quant.offset16;
-  if (format == kQ6_K) offset = a.quant.offset32[0];
-  if (format == kQ8_0) offset = a.quant.offset128;
-  for (int64_t first = 0; first < a.rows; first += group) {
-    const int64_t at = first * blocks;
-    const QuantTile tile = {.scales = base,
-                            .codes = base + weight.codes_at(),
-                            .blocks = blocks,
-                            .rows = static_cast<int>(std::min(group, a.rows - first)),
-                            .a = a.quant.a + first * a.cols,
-                            .d = a.quant.d + at,
-                            .s = a.quant.s + at,
-                            .offset = offset == nullptr ? nullptr : offset + at,
-                            .offset2 = format == kQ6_K ? a.quant.offset32[1] + at : nullptr,
-                            .out = sums + first * kPanel};
-    kernels_.quant_tile[format](&tile);
-  }
-}
-
-const float* LinearLayers::widen(const PackedWeight& weight, int64_t panel, int64_t first, int64_t count,
-                                 float* scratch) const {
-  const std::uint8_t* base = weight.panel(panel);
-  switch (weight.format()) {
-    case linear::kF32:
-      return reinterpret_cast<const float*>(base) + first * kPanel;
-    case linear::kF16:
-      kernels_.widen_f16(reinterpret_cast<const std::uint16_t*>(base) + first * kPanel, count * kPanel, scratch);
-      break;
-    case linear::kBF16:
-      kernels_.widen_bf16(reinterpret_cast<const std::uint16_t*>(base) + first * kPanel, round_up(count, 2) * kPanel,
-                          scratch);
-      break;
-    default:
-      kernels_.dequantise(weight.format(), base, base + weight.codes_at(), first / kBlock, count / kBlock, scratch);
-  }
-  return scratch;
-}
-
-void LinearLayers::multiply_float(const PackedWeight& weight, int64_t panel, int count, const Activations& a,
-                                  Worker& worker, float* sums) const {
-  const int64_t stride = a.sum_rows * kPanel;
-  std::fill(sums, sums + count * stride, 0.0f);
-  float* scratch = floats(worker.scratch);
-  for (int64_t k = 0; k < a.cols; k += kFloatInputs) {
-    const int64_t inputs = std::min(kFloatInputs, a.cols - k);
-    const float* first = widen(weight, panel, k, inputs, scratch);
-    const float* second = count == 2 ? widen(weight, panel + 1, k, inputs, scratch + kFloatInputs * kPanel) : nullptr;
-    for (int64_t row = 0; row < a.rows; row += a.group[kFloat]) {
-      const int64_t rows = std::min(a.group[kFloat], a.rows - row);
-      float* acc = sums + row * kPanel;
-      const FloatTile tile = {.w = {first, second},
-                              .inputs = inputs,
-                              .rows = static_cast<int>(rows),
-                              .a = a.floats + row * a.cols + k * rows,
-                              .acc = {acc, acc + stride}};
-      kernels_.float_tile(&tile);
-    }
-  }
-}
-
-void LinearLayers::multiply_bf16(const PackedWeight& weight, int64_t panel, int count, const Activations& a,
-                                 float* sums) const {
-  const int64_t padded = round_up(a.cols, kBlock), stride = a.sum_rows * kPanel;
-  const auto add_parts = [&] {
-    if (a.bf16_rows == a.rows) return;
-    const int64_t second = a.rows * kPanel;
-    for (int i = 0; i < count; ++i) {
-      float* of_panel = sums + i * stride;
-      for (int64_t k = 0; k < second; ++k) of_panel[k] += of_panel[second + k];
-    }
-  };
-  const auto weights = [&](int i) { return reinterpret_cast<const std::uint16_t*>(weight.panel(panel + i)); };
-  if (a.gemm) {
-    const Bf16Gemm gemm = {.w = {weights(0), count == 2 ? weights(1) : nullptr},
-                           .pairs = padded / 2,
-                           .groups = a.sum_rows / 16,
-                           .a = a.bf16,
-                           .acc = {sums, sums + stride}};
-    kernels_.bf16_gemm(&gemm);
-    return add_parts();
-  }
-  for (int i = 0; i < count; ++i) {
-    for (int64_t first = 0; first < a.bf16_rows; first += a.group[kBf16]) {
-      const int64_t at = first * padded;
-      const void* rows = a.bf16_wide != nullptr ? static_cast<const void*>(a.bf16_wide + at) : a.bf16 + at;
-      const Bf16Tile tile = {.w = weights(i),
-                             .pairs = padded / 2,
-                             .rows = static_cast<int>(std::min(a.group[kBf16], a.bf16_rows - first)),
-                             .a = rows,
-                             .out = sums + i * stride + first * kPanel};
-      kernels_.bf16_tile(&tile);
-    }
-  }
-  add_parts();
-}
-
-void LinearLayers::multiply(const PackedWeight& weight, int64_t panel, int count, const Activations& a, Worker& worker,
-                            float* sums) const {
-  switch (kind_of(weight)) {
-    case kBf16:
-      return multiply_bf16(weight, panel, count, a, sums);
-    case kFloat:
-      return multiply_float(weight, panel, count, a, worker, sums);
-    default:
-      for (int i = 0; i < count; ++i) multiply_quant(weight, panel + i, a, worker, sums + i * a.sum_rows * kPanel);
-  }
 }
 
 void LinearLayers::linear(const LinearCall& call) {
@@ -375,30 +246,17 @@ void LinearLayers::linear(const LinearCall& call) {
   }
   for_row_blocks({call.x, call.norm_weight, call.norm_eps}, needs,
                  [&](int w, int workers, int64_t first, const Activations& a) {
-                   for (const LinearOutput& output : call.outputs)
-                     multiply_share(output, share(packed(*output.weight).panels(), w, workers), first, a, w);
+                   const auto share_of = [&](const LinearOutput& output) {
+                     return share(packed(*output.weight).panels(), w, workers);
+                   };
+                   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+                     const LinearOutput& output = call.outputs[i];
+                     PanelRun after;
+                     if (i + 1 < call.outputs.size())
+                       after = first_run(packed(*call.outputs[i + 1].weight), share_of(call.outputs[i + 1]), a);
+                     multiply_share(output, share_of(output), first, a, w, after);
+                   }
                  });
-}
-
-void LinearLayers::multiply_share(const LinearOutput& output, Range panels, int64_t first, const Activations& a,
-                                  int w) {
-  Worker& worker = workers_[static_cast<std::size_t>(w)];
-  const PackedWeight& weight = packed(*output.weight);
-  for (int64_t p = panels.begin; p < panels.end; p += 2) {
-    const int count = p + 1 < panels.end ? 2 : 1;
-    multiply(weight, p, count, a, worker, floats(worker.sums));
-    for (int i = 0; i < count; ++i) {
-      const int64_t column = (p + i) * kPanel;
-      const StoreTile tile = {.sums = floats(worker.sums) + i * a.sum_rows * kPanel,
-                              .rows = static_cast<int>(a.rows),
-                              .outputs = static_cast<int>(std::min<int64_t>(kPanel, weight.rows() - column)),
-                              .bias = output.bias == nullptr ? nullptr : output.bias + column,
-                              .accumulate = output.accumulate,
-                              .y = output.y.row(first) + column,
-                              .stride = output.y.stride};
-      kernels_.store(&tile);
-    }
-  }
 }
 
 void LinearLayers::gated_linear(const GatedLinearCall& call) {
@@ -413,32 +271,6 @@ void LinearLayers::gated_linear(const GatedLinearCall& call) {
                  [&](int w, int workers, int64_t first, const Activations& a) {
                    multiply_gated_share(call, share(gate.panels(), w, workers), first, a, w);
                  });
-}
-
-void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panels, int64_t first, const Activations& a,
-                                        int w) {
-  Worker& worker = workers_[static_cast<std::size_t>(w)];
-  const int64_t stride = a.sum_rows * kPanel;
-  float* gate_sums = floats(worker.sums);
-  float* up_sums = gate_sums + 2 * stride;
-  for (int64_t p = panels.begin; p < panels.end; p += 2) {
-    const int count = p + 1 < panels.end ? 2 : 1;
-    multiply(packed(*call.gate), p, count, a, worker, gate_sums);
-    multiply(packed(*call.up), p, count, a, worker, up_sums);
-    for (int i = 0; i < count; ++i) {
-      const int64_t column = (p + i) * kPanel;
-      const GatedStoreTile tile = {.gate = gate_sums + i * stride,
-                                   .up = up_sums + i * stride,
-                                   .rows = static_cast<int>(a.rows),
-                                   .outputs = static_cast<int>(std::min<int64_t>(kPanel, call.gate->rows() - column)),
-                                   .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
-                                   .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
-                                   .gelu = call.activation == Activation::kGeluTanh,
-                                   .y = call.y.row(first) + column,
-                                   .stride = call.y.stride};
-      kernels_.store_gated(&tile);
-    }
-  }
 }
 
 void LinearLayers::embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out) {

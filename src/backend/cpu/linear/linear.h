@@ -1,10 +1,11 @@
 // Linear layers: optional RMSNorm, activations to int8 / BF16 / F32 once per call, then every weight against all rows.
 //
-// Work is split over panels of 16 outputs, the same share for each worker at every call; rows are taken in groups small
-// enough for registers, so a panel is decoded once per group and read from memory once per call. No sum is ever split,
-// and a row's sums take the same steps in every tile shape: results do not depend on the number of rows or threads. Two
-// forks per call: one prepares the activations, one multiplies. With very few rows each worker prepares its own copy
-// instead.
+// Work is split over panels of 16 outputs, the same share for each worker at every call. A worker takes a run of panels
+// at a time, some blocks of each in turn, and asks memory for the blocks that come next in all of them: memory is read
+// in several streams, as fast as it can be. Rows are taken in groups small enough for registers, so a panel is decoded
+// once per group and read from memory once per call. No sum is ever split over workers, and a row's sums take the same
+// steps in every tile shape: results do not depend on the number of rows or threads. Two forks per call: one prepares
+// the activations, one multiplies. With very few rows each worker prepares its own copy instead.
 #pragma once
 
 #include <span>
@@ -58,8 +59,17 @@ class LinearLayers {
   struct Worker {
     Memory row;      // one normed row
     Memory scratch;  // expanded weights
-    Memory sums;     // [2 panels][rows][16], twice for gated layers
+    Memory sums;     // [panels of a run][rows][16], twice for gated layers
   };
+
+  // Neighbouring panels that are worked on together.
+  struct PanelRun {
+    const PackedWeight* weight = nullptr;  // null: nothing
+    std::int64_t panel = 0;
+    std::int64_t count = 0;
+  };
+  static constexpr std::int64_t kRunPanels = 8;
+  static constexpr std::int64_t kExactBlocks = 8;  // blocks widened to f32 at a time: 16 KiB a panel
 
   struct Input {
     Matrix<const float> x;
@@ -95,27 +105,30 @@ class LinearLayers {
   void reserve_row(std::int64_t cols);
   void reserve_sums(std::int64_t rows);
 
-  // Panels of an output for rows that stand in y from `first` on.
-  void multiply_share(const LinearOutput& output, Range panels, std::int64_t first, const Activations& a, int w);
+  // multiply.cpp: a worker's panels of an output, for rows that stand in y from `first` on. `after`: what the worker
+  // does next, to be read ahead.
+  static std::int64_t run_panels(const Activations& a);
+  static PanelRun first_run(const PackedWeight& weight, Range panels, const Activations& a);
+  void multiply_share(const LinearOutput& output, Range panels, std::int64_t first, const Activations& a, int w,
+                      const PanelRun& after);
   void multiply_gated_share(const GatedLinearCall& call, Range panels, std::int64_t first, const Activations& a, int w);
+  // Sums of a run's panels against all rows of `a`: [count][a.sum_rows][16].
+  void multiply(const PanelRun& run, const PanelRun& next, const Activations& a, Worker& worker, float* sums) const;
+  void multiply_quant(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const;
+  void multiply_float(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const;
+  void multiply_bf16(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const;
+  void multiply_exact(const PanelRun& run, const Activations& a, Worker& worker, float* sums) const;
+  void multiply_gemm(const PanelRun& run, const Activations& a, Worker& worker, float* sums) const;
+  // Runs tile(panel of the run, first block, blocks, first row, rows, the panel's codes there, what to ask for) over
+  // all blocks and rows of a run.
+  template <class F>
+  static void each_tile(const PanelRun& run, const PanelRun& next, std::int64_t blocks, std::int64_t rows,
+                        std::int64_t group, F&& tile);
 
   // experts.cpp
   void sort_by_expert(const ExpertsCall& call, std::int64_t most);
   void prepare_segments(const Input& input, std::int64_t base, const Needs& needs, std::span<Segment> wave);
   void run_wave(const ExpertsCall& call, const Needs& outer, const Needs& inner, std::span<Segment> wave);
-
-  // Sums of `count` (1 or 2) panels against all rows of `a`: [count][padded rows][16].
-  void multiply(const PackedWeight& weight, std::int64_t panel, int count, const Activations& a, Worker& worker,
-                float* sums) const;
-  void multiply_quant(const PackedWeight& weight, std::int64_t panel, const Activations& a, Worker& worker,
-                      float* sums) const;
-  void multiply_float(const PackedWeight& weight, std::int64_t panel, int count, const Activations& a, Worker& worker,
-                      float* sums) const;
-  // Inputs [first, first + count) of a panel as f32 [count][16]: in place, or widened to `scratch`.
-  const float* widen(const PackedWeight& weight, std::int64_t panel, std::int64_t first, std::int64_t count,
-                     float* scratch) const;
-  void multiply_bf16(const PackedWeight& weight, std::int64_t panel, int count, const Activations& a,
-                     float* sums) const;
 
   ThreadPool& pool_;
   const Kernels& kernels_;

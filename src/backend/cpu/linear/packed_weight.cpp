@@ -356,6 +356,15 @@ struct LaneReader {
 
 }  // namespace
 
+int64_t PackedWeight::block_bytes() const {
+  if (is_quantised(format_)) return code_bytes(format_);
+  return kBlock * kPanel * (format_ == kF32 ? 4 : 2);
+}
+
+int64_t PackedWeight::block_scale_bytes() const {
+  return is_quantised(format_) ? scale_bytes(format_) : 0;
+}
+
 void PackedWeight::dequantise_row(int64_t row, float scale, float* out) const {
   const uint8_t* base = panel(row / kPanel);
   const int r = static_cast<int>(row % kPanel);

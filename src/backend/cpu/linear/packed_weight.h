@@ -25,6 +25,9 @@ class PackedWeight : public LinearWeight {
   }
   std::int64_t panel_bytes() const { return panel_bytes_; }
   std::int64_t codes_at() const { return codes_at_; }  // offset of the codes (after the scales) in a panel
+  // Bytes of a panel's codes (or floats), and of its scales, for 32 inputs.
+  std::int64_t block_bytes() const;
+  std::int64_t block_scale_bytes() const;
 
   // One row as the file defines it, times `scale`.
   void dequantise_row(std::int64_t row, float scale, float* out) const;

@@ -1,0 +1,260 @@
+// A worker's panels against prepared activations.
+#include <algorithm>
+
+#include "backend/cpu/linear/linear.h"
+
+namespace weir::backend::cpu::linear {
+namespace {
+
+using std::int64_t;
+using std::uint8_t;
+
+// Panels that matrix tiles take together, and the tiles' rows.
+constexpr int64_t kGemmPanels = 2;
+
+// What is read of a panel at a time, at most. A run's panels are read ahead by so much each: 24 KiB of a first-level
+// cache of 32 or more.
+constexpr int64_t kChunkBytes = 3072;
+
+// Blocks of a run's panels done at a time: a divisor of the number of panels, so that each panel's tile can ask for an
+// equal part of the next blocks of all panels.
+int64_t chunk_blocks(const PackedWeight& weight, int64_t panels) {
+  int64_t blocks = panels;
+  while (blocks > 1 && (panels % blocks != 0 || blocks * weight.block_bytes() > kChunkBytes)) --blocks;
+  return blocks;
+}
+
+const uint8_t* codes_of(const PackedWeight& weight, int64_t panel, int64_t block) {
+  return weight.panel(panel) + weight.codes_at() + block * weight.block_bytes();
+}
+
+void fetch_scales(const PackedWeight& weight, int64_t panel, int64_t block, int64_t blocks) {
+  const uint8_t* first = weight.panel(panel) + block * weight.block_scale_bytes();
+  for (int64_t at = 0; at < blocks * weight.block_scale_bytes(); at += 64) __builtin_prefetch(first + at);
+}
+
+}  // namespace
+
+int64_t LinearLayers::run_panels(const Activations& a) {
+  return a.gemm ? kGemmPanels : kRunPanels;
+}
+
+// A share is cut into runs of nearly the same size.
+LinearLayers::PanelRun LinearLayers::first_run(const PackedWeight& weight, Range panels, const Activations& a) {
+  const int64_t count = panels.end - panels.begin, most = run_panels(a);
+  if (count == 0) return {};
+  const int64_t runs = (count + most - 1) / most;
+  return {&weight, panels.begin, (count + runs - 1) / runs};
+}
+
+template <class F>
+void LinearLayers::each_tile(const PanelRun& run, const PanelRun& next, int64_t blocks, int64_t rows, int64_t group,
+                             F&& tile) {
+  const int64_t chunk = chunk_blocks(*run.weight, run.count), per_row = run.count / chunk;
+  for (int64_t b = 0; b < blocks; b += chunk) {
+    const bool last = b + chunk >= blocks;
+    const PanelRun& then = last ? next : run;
+    const int64_t then_block = last ? 0 : b + chunk;
+    for (int64_t row = 0; row < rows; row += group) {
+      for (int64_t p = 0; p < run.count; ++p) {
+        const uint8_t* codes = codes_of(*run.weight, run.panel + p, b);
+        Ahead ahead = {codes, run.weight->block_bytes()};  // what is in the cache already, unless there is more to come
+        if (row == 0 && then.weight != nullptr) {
+          if (p < then.count) fetch_scales(*then.weight, then.panel + p, then_block, chunk);
+          ahead.first = codes_of(*then.weight, then.panel, then_block + p / per_row) +
+                        p % per_row * chunk * then.weight->panel_bytes();
+          ahead.stride = then.weight->panel_bytes();
+        }
+        tile(p, b, std::min(chunk, blocks - b), row, std::min(group, rows - row), codes, ahead);
+      }
+    }
+  }
+}
+
+void LinearLayers::multiply_quant(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const {
+  const Format format = run.weight->format();
+  const int64_t blocks = run.weight->blocks();
+  const std::int32_t* offset = nullptr;
+  if (format == kQ4_0) offset = a.quant.offset8;
+  if (format == kQ5_0) offset = a.quant.offset16;
+  if (format == kQ6_K) offset = a.quant.offset32[0];
+  if (format == kQ8_0) offset = a.quant.offset128;
+  each_tile(run, next, blocks, a.rows, a.group[kQuant],
+            [&](int64_t p, int64_t first, int64_t count, int64_t row, int64_t rows, const uint8_t* codes, Ahead ahead) {
+              const int64_t at = row * blocks + first * rows;
+              const QuantTile tile = {.scales = run.weight->panel(run.panel + p),
+                                      .codes = codes,
+                                      .first = first,
+                                      .blocks = count,
+                                      .rows = static_cast<int>(rows),
+                                      .a = a.quant.a + at * kBlock,
+                                      .d = a.quant.d + at,
+                                      .s = a.quant.s + at,
+                                      .offset = offset == nullptr ? nullptr : offset + at,
+                                      .offset2 = format == kQ6_K ? a.quant.offset32[1] + at : nullptr,
+                                      .ahead = ahead,
+                                      .acc = sums + (p * a.sum_rows + row) * kPanel};
+              kernels_.quant_tile[format](&tile);
+            });
+}
+
+void LinearLayers::multiply_float(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const {
+  const auto kernel = kernels_.float_tile[run.weight->format()];
+  each_tile(run, next, (a.cols + kBlock - 1) / kBlock, a.rows, a.group[kFloat],
+            [&](int64_t p, int64_t first, int64_t count, int64_t row, int64_t rows, const uint8_t* codes, Ahead ahead) {
+              const FloatTile tile = {.w = codes,
+                                      .inputs = std::min(count * kBlock, a.cols - first * kBlock),
+                                      .rows = static_cast<int>(rows),
+                                      .a = a.floats + row * a.cols + first * kBlock * rows,
+                                      .ahead = ahead,
+                                      .acc = sums + (p * a.sum_rows + row) * kPanel};
+              kernel(&tile);
+            });
+}
+
+void LinearLayers::multiply_bf16(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const {
+  const int64_t blocks = (a.cols + kBlock - 1) / kBlock, padded = blocks * kBlock;
+  each_tile(run, next, blocks, a.bf16_rows, a.group[kBf16],
+            [&](int64_t p, int64_t first, int64_t count, int64_t row, int64_t rows, const uint8_t* codes, Ahead ahead) {
+              const int64_t at = row * padded + first * kBlock * rows;
+              const void* x = a.bf16_wide != nullptr ? static_cast<const void*>(a.bf16_wide + at) : a.bf16 + at;
+              const Bf16Tile tile = {.w = codes,
+                                     .pairs = count * kBlock / 2,
+                                     .rows = static_cast<int>(rows),
+                                     .a = x,
+                                     .ahead = ahead,
+                                     .acc = sums + (p * a.sum_rows + row) * kPanel};
+              kernels_.bf16_tile(&tile);
+            });
+}
+
+// Quantised weights as the file defines them, against F32 activations.
+void LinearLayers::multiply_exact(const PanelRun& run, const Activations& a, Worker& worker, float* sums) const {
+  const PackedWeight& weight = *run.weight;
+  auto* widened = reinterpret_cast<uint8_t*>(worker.scratch.data());
+  for (int64_t p = 0; p < run.count; ++p) {
+    const uint8_t* base = weight.panel(run.panel + p);
+    for (int64_t first = 0; first < weight.blocks(); first += kExactBlocks) {
+      const int64_t count = std::min(kExactBlocks, weight.blocks() - first);
+      kernels_.dequantise(weight.format(), base, base + weight.codes_at(), first, count, floats(worker.scratch));
+      for (int64_t row = 0; row < a.rows; row += a.group[kFloat]) {
+        const int64_t rows = std::min(a.group[kFloat], a.rows - row);
+        const FloatTile tile = {.w = widened,
+                                .inputs = count * kBlock,
+                                .rows = static_cast<int>(rows),
+                                .a = a.floats + row * a.cols + first * kBlock * rows,
+                                .ahead = {widened, 0},
+                                .acc = sums + (p * a.sum_rows + row) * kPanel};
+        kernels_.float_tile[linear::kF32](&tile);
+      }
+    }
+  }
+}
+
+void LinearLayers::multiply_gemm(const PanelRun& run, const Activations& a, Worker& worker, float* sums) const {
+  const PackedWeight& weight = *run.weight;
+  const int64_t stride = a.sum_rows * kPanel;
+  if (kind_of(weight) == kBf16) {
+    const auto weights = [&](int64_t i) {
+      return i < run.count ? reinterpret_cast<const std::uint16_t*>(weight.panel(run.panel + i)) : nullptr;
+    };
+    const Bf16Gemm gemm = {.w = {weights(0), weights(1)},
+                           .pairs = (a.cols + kBlock - 1) / kBlock * kBlock / 2,
+                           .groups = a.sum_rows / 16,
+                           .a = a.bf16,
+                           .acc = {sums, sums + stride}};
+    return kernels_.bf16_gemm(&gemm);
+  }
+  for (int64_t i = 0; i < run.count; ++i) {
+    const uint8_t* base = weight.panel(run.panel + i);
+    const QuantGemm gemm = {.scales = base,
+                            .codes = base + weight.codes_at(),
+                            .blocks = weight.blocks(),
+                            .groups = (a.rows + 15) / 16,
+                            .a = a.quant.a,
+                            .d = a.quant.d,
+                            .s = a.quant.s,
+                            .acc = sums + i * stride,
+                            .scratch = reinterpret_cast<uint8_t*>(worker.scratch.data())};
+    kernels_.quant_gemm[weight.format()](&gemm);
+  }
+}
+
+void LinearLayers::multiply(const PanelRun& run, const PanelRun& next, const Activations& a, Worker& worker,
+                            float* sums) const {
+  const Kind kind = kind_of(*run.weight);
+  const int64_t stride = a.sum_rows * kPanel;
+  if (a.gemm && kind != kFloat) {
+    multiply_gemm(run, a, worker, sums);
+  } else {
+    std::fill(sums, sums + run.count * stride, 0.0f);
+    if (kind == kQuant) multiply_quant(run, next, a, sums);
+    if (kind == kBf16) multiply_bf16(run, next, a, sums);
+    if (kind == kFloat) {
+      is_quantised(run.weight->format()) ? multiply_exact(run, a, worker, sums) : multiply_float(run, next, a, sums);
+    }
+  }
+  if (kind != kBf16 || a.bf16_rows == a.rows) return;
+  for (int64_t i = 0; i < run.count; ++i) {  // both terms of each row
+    float* first = sums + i * stride;
+    const float* second = first + a.rows * kPanel;
+    for (int64_t k = 0; k < a.rows * kPanel; ++k) first[k] += second[k];
+  }
+}
+
+void LinearLayers::multiply_share(const LinearOutput& output, Range panels, int64_t first, const Activations& a, int w,
+                                  const PanelRun& after) {
+  Worker& worker = workers_[static_cast<std::size_t>(w)];
+  const PackedWeight& weight = packed(*output.weight);
+  float* sums = floats(worker.sums);
+  PanelRun run = first_run(weight, panels, a);
+  while (run.weight != nullptr) {
+    const PanelRun next = first_run(weight, {run.panel + run.count, panels.end}, a);
+    multiply(run, next.weight == nullptr ? after : next, a, worker, sums);
+    for (int64_t i = 0; i < run.count; ++i) {
+      const int64_t column = (run.panel + i) * kPanel;
+      const StoreTile tile = {.sums = sums + i * a.sum_rows * kPanel,
+                              .rows = static_cast<int>(a.rows),
+                              .outputs = static_cast<int>(std::min<int64_t>(kPanel, weight.rows() - column)),
+                              .bias = output.bias == nullptr ? nullptr : output.bias + column,
+                              .accumulate = output.accumulate,
+                              .y = output.y.row(first) + column,
+                              .stride = output.y.stride};
+      kernels_.store(&tile);
+    }
+    run = next;
+  }
+}
+
+void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panels, int64_t first, const Activations& a,
+                                        int w) {
+  Worker& worker = workers_[static_cast<std::size_t>(w)];
+  const PackedWeight& gate = packed(*call.gate);
+  const PackedWeight& up = packed(*call.up);
+  const int64_t stride = a.sum_rows * kPanel;
+  float* gate_sums = floats(worker.sums);
+  float* up_sums = gate_sums + kRunPanels * stride;
+  PanelRun run = first_run(gate, panels, a);
+  while (run.weight != nullptr) {
+    const PanelRun same_of_up = {&up, run.panel, run.count};
+    const PanelRun next = first_run(gate, {run.panel + run.count, panels.end}, a);
+    multiply(run, same_of_up, a, worker, gate_sums);
+    multiply(same_of_up, next, a, worker, up_sums);
+    for (int64_t i = 0; i < run.count; ++i) {
+      const int64_t column = (run.panel + i) * kPanel;
+      const GatedStoreTile tile = {.gate = gate_sums + i * stride,
+                                   .up = up_sums + i * stride,
+                                   .rows = static_cast<int>(a.rows),
+                                   .outputs = static_cast<int>(std::min<int64_t>(kPanel, gate.rows() - column)),
+                                   .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
+                                   .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
+                                   .gelu = call.activation == Activation::kGeluTanh,
+                                   .y = call.y.row(first) + column,
+                                   .stride = call.y.stride};
+      kernels_.store_gated(&tile);
+    }
+    run = next;
+  }
+}
+
+}  // namespace weir::backend::cpu::linear
