@@ -37,19 +37,29 @@ constexpr int kPanel = 16;        // outputs of a panel
 constexpr int kBlock = 32;        // inputs that share an activation scale
 constexpr int kMaxTileRows = 16;  // rows of one activation group, at most
 
-// What a tile asks memory for while it works: with its i-th block of 32 inputs, as many bytes as the block's weights
-// take, from first + i * stride on. Several panels are read side by side this way, each a stream of its own, which
-// reads up to a quarter faster than one stream (measured on Sapphire Rapids).
-struct Ahead {
-  const uint8_t* first;
-  int64_t stride;
+// Neighbouring panels that a tile multiplies one after the other, some blocks of 32 inputs of each.
+struct Panels {
+  const uint8_t* scales;  // of the first panel, from its beginning; quantised formats
+  const uint8_t* codes;   // of the first panel, from the tile's first block on; or its floats
+  int64_t stride;         // bytes from panel to panel
+  int count;
 };
 
-// One group of activation rows against blocks [first, first + blocks) of one panel. Pointers to what comes in blocks
+// What a tile asks memory for meanwhile: the blocks that come next in all of the panels. Several panels are streams of
+// their own then, which are read up to a quarter faster than one (measured on Sapphire Rapids). Panel p's i-th block
+// asks for as many bytes as a block has at codes + p / shared * block + (p % shared * blocks + i) * stride.
+struct Ahead {
+  const uint8_t* codes;
+  int64_t stride, block;
+  int shared;             // panels of the tile that ask for one block of the panels ahead
+  const uint8_t* scales;  // panel p's are at scales + p * stride
+  int64_t scale_bytes;
+};
+
+// One group of activation rows against blocks [first, first + blocks) of some panels. Pointers to what comes in blocks
 // are at block `first`.
 struct QuantTile {
-  const uint8_t* scales;  // of the whole panel
-  const uint8_t* codes;
+  Panels panels;
   int64_t first, blocks;
   int rows;                // in the group
   const int8_t* a;         // [blocks][rows][32]
@@ -58,7 +68,8 @@ struct QuantTile {
   const int32_t* offset;   // [blocks][rows], minus the format's zero point times the sum of a; Q6_K: of the first 16
   const int32_t* offset2;  // Q6_K: of the last 16
   Ahead ahead;
-  float* acc;  // [rows][16], continues from what it holds
+  float* acc;  // [panels][rows][16] with acc_stride from panel to panel; continues from what it holds
+  int64_t acc_stride;
 };
 
 // Where quantise_row puts one row: entry b at stride `rows`.
@@ -74,24 +85,26 @@ struct QuantRow {
   int32_t* offset128;
 };
 
-// F32, F16 or BF16 weights of one panel against F32 activations [inputs][rows].
+// F32, F16 or BF16 weights against F32 activations [inputs][rows].
 struct FloatTile {
-  const uint8_t* w;
+  Panels panels;
   int64_t inputs;
   int rows;
   const float* a;
   Ahead ahead;
-  float* acc;  // [rows][16], continues from what it holds
+  float* acc;  // as in QuantTile
+  int64_t acc_stride;
 };
 
 // BF16 weights [pairs][16][2] against a [pairs][rows][2], BF16 or (Kernels::bf16_wide) F32 holding BF16 values.
 struct Bf16Tile {
-  const uint8_t* w;
+  Panels panels;
   int64_t pairs;  // a multiple of 16
   int rows;
   const void* a;
   Ahead ahead;
-  float* acc;  // [rows][16], continues from what it holds
+  float* acc;  // as in QuantTile
+  int64_t acc_stride;
 };
 
 // One or two panels by AMX tiles against groups of 16 rows, a [groups][pairs / 16][16 rows][16 pairs][2].

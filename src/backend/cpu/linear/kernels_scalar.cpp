@@ -15,10 +15,11 @@ void quant_tile(const QuantTile* tile) {
   constexpr int kHalves = kFormat == kQ6_K ? 2 : 1;
   uint8_t q[512];
   float scale[16], min[16];
-  for (int64_t b = 0; b < t.blocks; ++b) {
-    unpack_codes(kFormat, t.codes + b * code_bytes(kFormat), q);
+  for (int64_t i = 0; i < t.panels.count * t.blocks; ++i) {
+    const int64_t p = i / t.blocks, b = i % t.blocks;
+    unpack_codes(kFormat, t.panels.codes + p * t.panels.stride + b * code_bytes(kFormat), q);
     for (int half = 0; half < kHalves; ++half) {
-      block_scales(kFormat, t.scales, t.first + b, half, scale, min);
+      block_scales(kFormat, t.panels.scales + p * t.panels.stride, t.first + b, half, scale, min);
       const int32_t* offset = half ? t.offset2 : t.offset;
       for (int m = 0; m < t.rows; ++m) {
         const int64_t at = b * t.rows + m;
@@ -26,7 +27,7 @@ void quant_tile(const QuantTile* tile) {
         for (int r = 0; r < kPanel; ++r) {
           int32_t sum = zero_point(kFormat) ? offset[at] : 0;
           for (int k = half * 16; k < (half + 1) * kBlock / kHalves; ++k) sum += q[(k / 4) * 64 + r * 4 + k % 4] * a[k];
-          float* acc = t.acc + m * kPanel + r;
+          float* acc = t.acc + p * t.acc_stride + m * kPanel + r;
           *acc = FMA(static_cast<float>(sum), scale[r] * t.d[at], *acc);
           if (kFormat == kQ4_1 || kFormat == kQ5_1 || kFormat == kQ4_K || kFormat == kQ5_K)
             *acc = FMA(min[r], t.s[at], *acc);
@@ -53,12 +54,14 @@ float weight_at(const uint8_t* w, int64_t k, int r) {
 template <Format kFormat>
 void float_tile(const FloatTile* tile) {
   const FloatTile t = *tile;
-  for (int64_t k = 0; k < t.inputs; ++k) {
-    for (int r = 0; r < kPanel; ++r) {
-      const float w = weight_at<kFormat>(t.w, k, r);
-      for (int m = 0; m < t.rows; ++m) {
-        float* acc = t.acc + m * kPanel + r;
-        *acc = FMA(w, t.a[k * t.rows + m], *acc);
+  for (int p = 0; p < t.panels.count; ++p) {
+    for (int64_t k = 0; k < t.inputs; ++k) {
+      for (int r = 0; r < kPanel; ++r) {
+        const float w = weight_at<kFormat>(t.panels.codes + p * t.panels.stride, k, r);
+        for (int m = 0; m < t.rows; ++m) {
+          float* acc = t.acc + p * t.acc_stride + m * kPanel + r;
+          *acc = FMA(w, t.a[k * t.rows + m], *acc);
+        }
       }
     }
   }

@@ -28,9 +28,9 @@ const uint8_t* codes_of(const PackedWeight& weight, int64_t panel, int64_t block
   return weight.panel(panel) + weight.codes_at() + block * weight.block_bytes();
 }
 
-void fetch_scales(const PackedWeight& weight, int64_t panel, int64_t block, int64_t blocks) {
-  const uint8_t* first = weight.panel(panel) + block * weight.block_scale_bytes();
-  for (int64_t at = 0; at < blocks * weight.block_scale_bytes(); at += 64) __builtin_prefetch(first + at);
+// Where there is nothing more to come: what is in the cache already.
+Ahead nothing_ahead(const uint8_t* codes) {
+  return {.codes = codes, .stride = 0, .block = 0, .shared = 1, .scales = nullptr, .scale_bytes = 0};
 }
 
 }  // namespace
@@ -50,24 +50,28 @@ LinearLayers::PanelRun LinearLayers::first_run(const PackedWeight& weight, Range
 template <class F>
 void LinearLayers::each_tile(const PanelRun& run, const PanelRun& next, int64_t blocks, int64_t rows, int64_t group,
                              F&& tile) {
-  const int64_t chunk = chunk_blocks(*run.weight, run.count), per_row = run.count / chunk;
+  const PackedWeight& weight = *run.weight;
+  const int64_t chunk = chunk_blocks(weight, run.count);
   for (int64_t b = 0; b < blocks; b += chunk) {
     const bool last = b + chunk >= blocks;
     const PanelRun& then = last ? next : run;
-    const int64_t then_block = last ? 0 : b + chunk;
-    for (int64_t row = 0; row < rows; row += group) {
-      for (int64_t p = 0; p < run.count; ++p) {
-        const uint8_t* codes = codes_of(*run.weight, run.panel + p, b);
-        Ahead ahead = {codes, run.weight->block_bytes()};  // what is in the cache already, unless there is more to come
-        if (row == 0 && then.weight != nullptr) {
-          if (p < then.count) fetch_scales(*then.weight, then.panel + p, then_block, chunk);
-          ahead.first = codes_of(*then.weight, then.panel, then_block + p / per_row) +
-                        p % per_row * chunk * then.weight->panel_bytes();
-          ahead.stride = then.weight->panel_bytes();
-        }
-        tile(p, b, std::min(chunk, blocks - b), row, std::min(group, rows - row), codes, ahead);
-      }
+    const Panels panels = {.scales = weight.panel(run.panel),
+                           .codes = codes_of(weight, run.panel, b),
+                           .stride = weight.panel_bytes(),
+                           .count = static_cast<int>(run.count)};
+    const Ahead nothing = nothing_ahead(panels.codes);
+    Ahead ahead = nothing;
+    if (then.weight != nullptr) {
+      const int64_t at = last ? 0 : b + chunk;
+      ahead = {.codes = codes_of(*then.weight, then.panel, at),
+               .stride = then.weight->panel_bytes(),
+               .block = then.weight->block_bytes(),
+               .shared = static_cast<int>(run.count / chunk),
+               .scales = then.weight->panel(then.panel) + at * then.weight->block_scale_bytes(),
+               .scale_bytes = chunk * then.weight->block_scale_bytes()};
     }
+    for (int64_t row = 0; row < rows; row += group)
+      tile(panels, b, std::min(chunk, blocks - b), row, std::min(group, rows - row), row == 0 ? ahead : nothing);
   }
 }
 
@@ -80,10 +84,9 @@ void LinearLayers::multiply_quant(const PanelRun& run, const PanelRun& next, con
   if (format == kQ6_K) offset = a.quant.offset32[0];
   if (format == kQ8_0) offset = a.quant.offset128;
   each_tile(run, next, blocks, a.rows, a.group[kQuant],
-            [&](int64_t p, int64_t first, int64_t count, int64_t row, int64_t rows, const uint8_t* codes, Ahead ahead) {
+            [&](const Panels& panels, int64_t first, int64_t count, int64_t row, int64_t rows, const Ahead& ahead) {
               const int64_t at = row * blocks + first * rows;
-              const QuantTile tile = {.scales = run.weight->panel(run.panel + p),
-                                      .codes = codes,
+              const QuantTile tile = {.panels = panels,
                                       .first = first,
                                       .blocks = count,
                                       .rows = static_cast<int>(rows),
@@ -93,7 +96,8 @@ void LinearLayers::multiply_quant(const PanelRun& run, const PanelRun& next, con
                                       .offset = offset == nullptr ? nullptr : offset + at,
                                       .offset2 = format == kQ6_K ? a.quant.offset32[1] + at : nullptr,
                                       .ahead = ahead,
-                                      .acc = sums + (p * a.sum_rows + row) * kPanel};
+                                      .acc = sums + row * kPanel,
+                                      .acc_stride = a.sum_rows * kPanel};
               kernels_.quant_tile[format](&tile);
             });
 }
@@ -101,13 +105,14 @@ void LinearLayers::multiply_quant(const PanelRun& run, const PanelRun& next, con
 void LinearLayers::multiply_float(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const {
   const auto kernel = kernels_.float_tile[run.weight->format()];
   each_tile(run, next, (a.cols + kBlock - 1) / kBlock, a.rows, a.group[kFloat],
-            [&](int64_t p, int64_t first, int64_t count, int64_t row, int64_t rows, const uint8_t* codes, Ahead ahead) {
-              const FloatTile tile = {.w = codes,
+            [&](const Panels& panels, int64_t first, int64_t count, int64_t row, int64_t rows, const Ahead& ahead) {
+              const FloatTile tile = {.panels = panels,
                                       .inputs = std::min(count * kBlock, a.cols - first * kBlock),
                                       .rows = static_cast<int>(rows),
                                       .a = a.floats + row * a.cols + first * kBlock * rows,
                                       .ahead = ahead,
-                                      .acc = sums + (p * a.sum_rows + row) * kPanel};
+                                      .acc = sums + row * kPanel,
+                                      .acc_stride = a.sum_rows * kPanel};
               kernel(&tile);
             });
 }
@@ -115,15 +120,16 @@ void LinearLayers::multiply_float(const PanelRun& run, const PanelRun& next, con
 void LinearLayers::multiply_bf16(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const {
   const int64_t blocks = (a.cols + kBlock - 1) / kBlock, padded = blocks * kBlock;
   each_tile(run, next, blocks, a.bf16_rows, a.group[kBf16],
-            [&](int64_t p, int64_t first, int64_t count, int64_t row, int64_t rows, const uint8_t* codes, Ahead ahead) {
+            [&](const Panels& panels, int64_t first, int64_t count, int64_t row, int64_t rows, const Ahead& ahead) {
               const int64_t at = row * padded + first * kBlock * rows;
               const void* x = a.bf16_wide != nullptr ? static_cast<const void*>(a.bf16_wide + at) : a.bf16 + at;
-              const Bf16Tile tile = {.w = codes,
+              const Bf16Tile tile = {.panels = panels,
                                      .pairs = count * kBlock / 2,
                                      .rows = static_cast<int>(rows),
                                      .a = x,
                                      .ahead = ahead,
-                                     .acc = sums + (p * a.sum_rows + row) * kPanel};
+                                     .acc = sums + row * kPanel,
+                                     .acc_stride = a.sum_rows * kPanel};
               kernels_.bf16_tile(&tile);
             });
 }
@@ -139,12 +145,13 @@ void LinearLayers::multiply_exact(const PanelRun& run, const Activations& a, Wor
       kernels_.dequantise(weight.format(), base, base + weight.codes_at(), first, count, floats(worker.scratch));
       for (int64_t row = 0; row < a.rows; row += a.group[kFloat]) {
         const int64_t rows = std::min(a.group[kFloat], a.rows - row);
-        const FloatTile tile = {.w = widened,
+        const FloatTile tile = {.panels = {.scales = nullptr, .codes = widened, .stride = 0, .count = 1},
                                 .inputs = count * kBlock,
                                 .rows = static_cast<int>(rows),
                                 .a = a.floats + row * a.cols + first * kBlock * rows,
-                                .ahead = {widened, 0},
-                                .acc = sums + (p * a.sum_rows + row) * kPanel};
+                                .ahead = nothing_ahead(widened),
+                                .acc = sums + (p * a.sum_rows + row) * kPanel,
+                                .acc_stride = 0};
         kernels_.float_tile[linear::kF32](&tile);
       }
     }
