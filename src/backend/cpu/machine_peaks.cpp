@@ -39,9 +39,15 @@ const PeakLoops& loops_for(Isa isa) {
   }
 }
 
-double best_gops(ThreadPool& pool, double (*loop)(std::int64_t)) {
+double median(std::vector<double>& tries) {
+  const auto middle = tries.begin() + static_cast<std::ptrdiff_t>(tries.size() / 2);
+  std::nth_element(tries.begin(), middle, tries.end());
+  return *middle;
+}
+
+double sustained_gops(ThreadPool& pool, double (*loop)(std::int64_t)) {
   if (loop == nullptr) return 0;
-  constexpr double kSeconds = 0.01;  // of one try: short enough that some try runs undisturbed
+  constexpr double kSeconds = 0.01;  // of one try
   std::int64_t rounds = 1000;
   for (double elapsed = 0; elapsed < kSeconds / 2;) {
     const double start = now_s();
@@ -49,21 +55,21 @@ double best_gops(ThreadPool& pool, double (*loop)(std::int64_t)) {
     elapsed = now_s() - start;
     if (elapsed < kSeconds / 2) rounds *= 2;
   }
-  double best = 0;
+  std::vector<double> tries;
   for (int i = 0; i < 4 * kTries; ++i) {
     std::atomic<double> operations = 0;
     const double start = now_s();
     pool.run([&](int, int) { operations.fetch_add(loop(rounds)); });
-    best = std::max(best, operations / (now_s() - start) * 1e-9);
+    tries.push_back(operations / (now_s() - start) * 1e-9);
   }
-  return best;
+  return median(tries);
 }
 
 // A way of reading: so many sequential streams a thread, lines asked for so many bytes early.
 struct ReadPattern {
   int streams;
   std::int64_t ahead;
-  double gb_s = 0;
+  std::vector<double> gb_s = {};  // of each try
 };
 
 class ReadTest {
@@ -76,26 +82,26 @@ class ReadTest {
     pool_.run([&](int w, int) { std::memset(memory_.data() + w * share_, w + 1, static_cast<std::size_t>(share_)); });
   }
 
-  // Which pattern is best differs between machines. Each is tried on a part of the memory, the best ones on all of it.
-  double best_gb_s() {
+  // Which pattern is best differs between machines. Each is tried on parts of the memory, the best ones on all of it.
+  double sustained_gb_s() {
     std::vector<ReadPattern> patterns;
     for (const int streams : {1, 2, 4, 8, 16}) {
       for (const std::int64_t ahead : {0, 256, 512, 1024, 2048, 4096}) patterns.push_back({streams, ahead});
     }
     constexpr int kParts = 4;
     const std::int64_t part = share_ / kParts / 4096 * 4096;
-    for (int round = 0; round < 2; ++round) {
+    for (std::size_t round = 0; round < 3; ++round) {
       for (std::size_t i = 0; i < patterns.size(); ++i)
-        time(patterns[i], static_cast<std::int64_t>(i % kParts) * part, part);
+        time(patterns[i], static_cast<std::int64_t>((i + round) % kParts) * part, part);
     }
-    const auto better = [](const ReadPattern& a, const ReadPattern& b) { return a.gb_s > b.gb_s; };
+    const auto better = [](ReadPattern& a, ReadPattern& b) { return median(a.gb_s) > median(b.gb_s); };
     std::sort(patterns.begin(), patterns.end(), better);
     patterns.resize(4);
-    for (ReadPattern& pattern : patterns) pattern.gb_s = 0;
+    for (ReadPattern& pattern : patterns) pattern.gb_s.clear();
     for (int round = 0; round < kTries; ++round) {
       for (ReadPattern& pattern : patterns) time(pattern, 0, share_);
     }
-    return std::max_element(patterns.begin(), patterns.end(), [&](auto& a, auto& b) { return better(b, a); })->gb_s;
+    return median(std::min_element(patterns.begin(), patterns.end(), better)->gb_s);
   }
 
  private:
@@ -104,8 +110,7 @@ class ReadTest {
     const auto* base = reinterpret_cast<const std::uint8_t*>(memory_.data()) + first;
     const double start = now_s();
     pool_.run([&](int w, int) { sink_ ^= loops_.read(base + w * share_, bytes, pattern.streams, pattern.ahead); });
-    const double gb_s = static_cast<double>(bytes * pool_.threads()) / (now_s() - start) * 1e-9;
-    pattern.gb_s = std::max(pattern.gb_s, gb_s);
+    pattern.gb_s.push_back(static_cast<double>(bytes * pool_.threads()) / (now_s() - start) * 1e-9);
   }
 
   ThreadPool& pool_;
@@ -135,12 +140,13 @@ Result<MachinePeaks> measure_machine(int threads, std::optional<Isa> isa) try {
   peaks.threads = count;
   const PeakLoops& loops = loops_for(peaks.isa);
   const PeakLoops& vectors = peaks.isa == Isa::kAmx ? kAvx512VnniPeaks : loops;
-  peaks.f32_gops = best_gops(pool, loops.f32);
-  peaks.vector_int8_gops = best_gops(pool, vectors.int8);
-  peaks.vector_bf16_gops = best_gops(pool, vectors.bf16);
-  peaks.int8_gops = &loops == &vectors ? peaks.vector_int8_gops : best_gops(pool, loops.int8);
-  peaks.bf16_gops = &loops == &vectors ? peaks.vector_bf16_gops : best_gops(pool, loops.bf16);
-  peaks.read_gb_s = ReadTest(pool, loops_for(best_isa())).best_gb_s();  // the machine's, whatever kernels make of it
+  peaks.f32_gops = sustained_gops(pool, loops.f32);
+  peaks.vector_int8_gops = sustained_gops(pool, vectors.int8);
+  peaks.vector_bf16_gops = sustained_gops(pool, vectors.bf16);
+  peaks.int8_gops = &loops == &vectors ? peaks.vector_int8_gops : sustained_gops(pool, loops.int8);
+  peaks.bf16_gops = &loops == &vectors ? peaks.vector_bf16_gops : sustained_gops(pool, loops.bf16);
+  peaks.read_gb_s =
+      ReadTest(pool, loops_for(best_isa())).sustained_gb_s();  // the machine's, whatever kernels make of it
   return peaks;
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::kInvalidArgument, "the read test needs {} MiB of free memory", kReadBytes >> 20);

@@ -21,7 +21,8 @@ struct MachinePeaks {
 };
 
 // Takes about four seconds and 1 GiB of memory. threads 0 = as many as the backend would use; isa as in CpuOptions.
-// Each figure is the best of several tries: the machine's, not its neighbours'.
+// Each figure is the median of several tries, of reading in the access pattern that is fastest on this machine: what it
+// sustains.
 Result<MachinePeaks> measure_machine(int threads, std::optional<Isa> isa = {});
 
 }  // namespace weir::backend::cpu

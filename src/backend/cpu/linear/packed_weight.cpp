@@ -259,11 +259,15 @@ PackedWeight::PackedWeight(ThreadPool& pool, DType dtype, int64_t rows, int64_t 
   panels_ = (rows + kPanel - 1) / kPanel;
   if (is_quantised(format_)) {
     blocks_ = cols / kBlock;
-    codes_at_ = round_up(blocks_ * scale_bytes(format_), 64);
-    panel_bytes_ = codes_at_ + blocks_ * code_bytes(format_);
+    block_bytes_ = code_bytes(format_);
+    block_scale_bytes_ = scale_bytes(format_);
+    codes_at_ = round_up(blocks_ * block_scale_bytes_, 64);
+    panel_bytes_ = codes_at_ + blocks_ * block_bytes_;
   } else {
-    const int64_t inputs = format_ == kBF16 ? round_up(cols, kBlock) : cols;
-    panel_bytes_ = round_up(inputs * kPanel * (format_ == kF32 ? 4 : 2), 64);
+    const int64_t inputs = format_ == kBF16 ? round_up(cols, kBlock) : cols,
+                  input_bytes = kPanel * (format_ == kF32 ? 4 : 2);
+    block_bytes_ = kBlock * input_bytes;
+    panel_bytes_ = round_up(inputs * input_bytes, 64);
   }
   memory_ = Memory(static_cast<std::size_t>(panels_ * panel_bytes_));
   bytes_ = memory_.size();
@@ -355,15 +359,6 @@ struct LaneReader {
 };
 
 }  // namespace
-
-int64_t PackedWeight::block_bytes() const {
-  if (is_quantised(format_)) return code_bytes(format_);
-  return kBlock * kPanel * (format_ == kF32 ? 4 : 2);
-}
-
-int64_t PackedWeight::block_scale_bytes() const {
-  return is_quantised(format_) ? scale_bytes(format_) : 0;
-}
 
 void PackedWeight::dequantise_row(int64_t row, float scale, float* out) const {
   const uint8_t* base = panel(row / kPanel);

@@ -26,8 +26,8 @@ class PackedWeight : public LinearWeight {
   std::int64_t panel_bytes() const { return panel_bytes_; }
   std::int64_t codes_at() const { return codes_at_; }  // offset of the codes (after the scales) in a panel
   // Bytes of a panel's codes (or floats), and of its scales, for 32 inputs.
-  std::int64_t block_bytes() const;
-  std::int64_t block_scale_bytes() const;
+  std::int64_t block_bytes() const { return block_bytes_; }
+  std::int64_t block_scale_bytes() const { return block_scale_bytes_; }
 
   // One row as the file defines it, times `scale`.
   void dequantise_row(std::int64_t row, float scale, float* out) const;
@@ -37,6 +37,7 @@ class PackedWeight : public LinearWeight {
 
   Format format_;
   std::int64_t panels_ = 0, blocks_ = 0, panel_bytes_ = 0, codes_at_ = 0;
+  std::int64_t block_bytes_ = 0, block_scale_bytes_ = 0;
   Memory memory_;
 };
 
