@@ -116,12 +116,15 @@ struct Bf16Gemm {
   float* acc[2];  // [groups][16][16]
 };
 
-// Finished sums [rows][16] on their way to y (row stride `stride`): `outputs` of the 16 are stored.
+// Finished sums [panels][rows][16], sums_stride from panel to panel, on their way to y (row stride `stride`): `outputs`
+// of them in each row are stored. All panels of a row at once: rows of y often lie a power of two apart, where a cache
+// holds few lines.
 struct StoreTile {
   const float* sums;
-  int rows;
-  int outputs;
-  const float* bias;  // of the panel, or null
+  int64_t sums_stride;
+  int64_t rows;
+  int64_t outputs;
+  const float* bias;  // of the first panel on, or null
   int accumulate;
   float* y;
   int64_t stride;
@@ -130,8 +133,9 @@ struct StoreTile {
 struct GatedStoreTile {
   const float* gate;
   const float* up;
-  int rows;
-  int outputs;
+  int64_t sums_stride;
+  int64_t rows;
+  int64_t outputs;
   const float* gate_bias;
   const float* up_bias;
   int gelu;  // tanh-GELU instead of SiLU

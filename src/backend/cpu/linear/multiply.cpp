@@ -218,17 +218,16 @@ void LinearLayers::multiply_share(const LinearOutput& output, Range panels, int6
   while (run.weight != nullptr) {
     const PanelRun next = first_run(weight, {run.panel + run.count, panels.end}, a);
     multiply(run, next.weight == nullptr ? after : next, a, worker, sums);
-    for (int64_t i = 0; i < run.count; ++i) {
-      const int64_t column = (run.panel + i) * kPanel;
-      const StoreTile tile = {.sums = sums + i * a.sum_rows * kPanel,
-                              .rows = static_cast<int>(a.rows),
-                              .outputs = static_cast<int>(std::min<int64_t>(kPanel, weight.rows() - column)),
-                              .bias = output.bias == nullptr ? nullptr : output.bias + column,
-                              .accumulate = output.accumulate,
-                              .y = output.y.row(first) + column,
-                              .stride = output.y.stride};
-      kernels_.store(&tile);
-    }
+    const int64_t column = run.panel * kPanel;
+    const StoreTile tile = {.sums = sums,
+                            .sums_stride = a.sum_rows * kPanel,
+                            .rows = a.rows,
+                            .outputs = std::min(run.count * kPanel, weight.rows() - column),
+                            .bias = output.bias == nullptr ? nullptr : output.bias + column,
+                            .accumulate = output.accumulate,
+                            .y = output.y.row(first) + column,
+                            .stride = output.y.stride};
+    kernels_.store(&tile);
     run = next;
   }
 }
@@ -247,19 +246,18 @@ void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panel
     const PanelRun next = first_run(gate, {run.panel + run.count, panels.end}, a);
     multiply(run, same_of_up, a, worker, gate_sums);
     multiply(same_of_up, next, a, worker, up_sums);
-    for (int64_t i = 0; i < run.count; ++i) {
-      const int64_t column = (run.panel + i) * kPanel;
-      const GatedStoreTile tile = {.gate = gate_sums + i * stride,
-                                   .up = up_sums + i * stride,
-                                   .rows = static_cast<int>(a.rows),
-                                   .outputs = static_cast<int>(std::min<int64_t>(kPanel, gate.rows() - column)),
-                                   .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
-                                   .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
-                                   .gelu = call.activation == Activation::kGeluTanh,
-                                   .y = call.y.row(first) + column,
-                                   .stride = call.y.stride};
-      kernels_.store_gated(&tile);
-    }
+    const int64_t column = run.panel * kPanel;
+    const GatedStoreTile tile = {.gate = gate_sums,
+                                 .up = up_sums,
+                                 .sums_stride = stride,
+                                 .rows = a.rows,
+                                 .outputs = std::min(run.count * kPanel, gate.rows() - column),
+                                 .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
+                                 .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
+                                 .gelu = call.activation == Activation::kGeluTanh,
+                                 .y = call.y.row(first) + column,
+                                 .stride = call.y.stride};
+    kernels_.store_gated(&tile);
     run = next;
   }
 }
