@@ -79,15 +79,21 @@ class BlockSignals {
 
 }  // namespace
 
-// A run is an epoch. run() fills in the task, sets `running` to the number of workers and advances `epoch` (release);
-// each worker sees the new epoch (acquire), does its part and counts `running` down (release); run() returns when it
-// sees 0 (acquire).
+// A run is an epoch. run() fills in the task, sets `running` to the number of parts that are not the caller's, opens
+// their claims for this epoch and advances `epoch`. Whoever turns a part's claim from open to taken (a
+// compare-exchange: its thread, or the caller once it is free) does the part and counts `running` down; run() returns
+// when it sees 0. A thread that comes too late finds its part taken, or open for another epoch than it saw, and looks
+// again. The task is read only after a claim, so never while run() fills in the next one: that waits for all claimed
+// parts.
 //
 // Parking is safe because each side announces itself before it looks for the last time, and the other looks for
 // announcements after it has published (sequentially consistent, as in Dekker's algorithm): either the sleeper sees the
 // new value, which the kernel checks again under its lock, or the waker sees the sleeper.
 struct ThreadPool::Impl {
-  explicit Impl(int count) : threads(count), limit(count > usable_cores() ? std::chrono::microseconds{0} : kSpin) {
+  explicit Impl(int count)
+      : threads(count),
+        limit(count > usable_cores() ? std::chrono::microseconds{0} : kSpin),
+        claims(static_cast<std::size_t>(count)) {
     const BlockSignals blocked;
     workers.reserve(static_cast<std::size_t>(count - 1));
     for (int worker = 1; worker < count; ++worker) {
@@ -107,7 +113,14 @@ struct ThreadPool::Impl {
     if (parked.load(std::memory_order_seq_cst) != 0) futex_wake(epoch, INT32_MAX);
   }
 
-  void work(int worker) {
+  // Whether the caller of this may do the part in the epoch it has seen.
+  bool claim(int part, std::uint32_t seen) {
+    std::uint32_t open = 2 * seen;
+    return claims[static_cast<std::size_t>(part)].word.compare_exchange_strong(open, open + 1,
+                                                                               std::memory_order_acq_rel);
+  }
+
+  void work(int part) {
     std::uint32_t seen = 0;
     for (;;) {
       const auto advanced = [&] { return epoch.load(std::memory_order_acquire) != seen; };
@@ -116,13 +129,31 @@ struct ThreadPool::Impl {
         while (epoch.load(std::memory_order_seq_cst) == seen) futex_wait(epoch, seen);
         parked.fetch_sub(1, std::memory_order_relaxed);
       }
-      ++seen;  // run() waits for everybody, so no epoch is ever missed
-      if (stopping) return;
-      task(context, worker, threads);
+      seen = epoch.load(std::memory_order_acquire);
+      if (stopping.load(std::memory_order_acquire)) return;
+      if (!claim(part, seen)) continue;
+      task(context, part, threads);
       if (running.fetch_sub(1, std::memory_order_seq_cst) == 1 && caller_parked.load(std::memory_order_seq_cst) != 0) {
         futex_wake(running, 1);
       }
     }
+  }
+
+  void run(Task new_task, void* new_context) {
+    task = new_task;
+    context = new_context;
+    running.store(static_cast<std::uint32_t>(threads - 1), std::memory_order_relaxed);
+    const std::uint32_t now = epoch.load(std::memory_order_relaxed) + 1;
+    for (std::size_t part = 1; part < claims.size(); ++part)
+      claims[part].word.store(2 * now, std::memory_order_release);
+    publish();
+    task(context, 0, threads);
+    for (int part = 1; part < threads; ++part) {
+      if (!claim(part, now)) continue;
+      task(context, part, threads);
+      running.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    wait_for_workers();
   }
 
   void wait_for_workers() {
@@ -135,13 +166,18 @@ struct ThreadPool::Impl {
   const int threads;
   const std::chrono::microseconds limit;
 
+  struct alignas(kCacheLine) Claim {
+    Word word{1};  // 2 * epoch: open, + 1: taken
+  };
+
   alignas(kCacheLine) Word epoch{0};
   Task task = nullptr;  // with `epoch` on purpose: a worker that sees the epoch has these as well
   void* context = nullptr;
-  bool stopping = false;
+  std::atomic<bool> stopping = false;
   alignas(kCacheLine) Word parked{0};
   alignas(kCacheLine) Word running{0};
   alignas(kCacheLine) Word caller_parked{0};
+  std::vector<Claim> claims;  // of each part; the caller's is not used
 
   std::vector<std::thread> workers;
 };
@@ -159,12 +195,7 @@ int ThreadPool::threads() const {
 
 void ThreadPool::run(Task task, void* context) {
   if (impl_->threads == 1) return task(context, 0, 1);
-  impl_->task = task;
-  impl_->context = context;
-  impl_->running.store(static_cast<std::uint32_t>(impl_->threads - 1), std::memory_order_relaxed);
-  impl_->publish();
-  task(context, 0, impl_->threads);
-  impl_->wait_for_workers();
+  impl_->run(task, context);
 }
 
 }  // namespace weir

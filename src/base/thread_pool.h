@@ -1,7 +1,11 @@
 // ThreadPool: fork and join for kernels, with as little latency as the machine allows.
 //
-// run() wakes every worker, calls task(worker, workers) on each (the caller is worker 0) and returns when all are done.
-// Between runs the workers spin for a short while, then park on a futex, so a pool at rest costs nothing and a busy one
+// run() calls task(part, parts) once for every part in [0, threads) and returns when all are done. The caller does part
+// 0; each other part has a thread of its own that does it, unless that thread has not come by the time the caller is
+// free: then the caller does it. So a thread that the system keeps from running (other programs need cores too) delays
+// nobody, and results that depend only on the part do not depend on who did it. Parts must not wait for each other.
+//
+// Between runs the threads spin for a short while, then park on a futex, so a pool at rest costs nothing and a busy one
 // answers in well under a microsecond. When more threads are asked for than cores are usable, they park at once:
 // spinning would steal the time of the one that works. Threads: run() from one thread at a time. Nothing allocates
 // after construction.
@@ -24,14 +28,13 @@ class ThreadPool {
   int threads() const;
 
   // A function pointer and a context: no allocation, no virtual call.
-  using Task = void (*)(void* context, int worker, int workers);
+  using Task = void (*)(void* context, int part, int parts);
   void run(Task task, void* context);
 
-  // run() over a callable f(worker, workers).
+  // run() over a callable f(part, parts).
   template <class F>
   void run(F&& f) {
-    run([](void* context, int worker,
-           int workers) { (*static_cast<std::remove_reference_t<F>*>(context))(worker, workers); },
+    run([](void* context, int part, int parts) { (*static_cast<std::remove_reference_t<F>*>(context))(part, parts); },
         &f);
   }
 

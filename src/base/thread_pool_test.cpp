@@ -13,29 +13,57 @@
 namespace weir {
 namespace {
 
-TEST(ThreadPool, RunsEveryWorkerOnce) {
+TEST(ThreadPool, RunsEveryPartOnce) {
   for (const int threads : {1, 2, 3, 4, 9}) {
     ThreadPool pool(threads);
     EXPECT_EQ(pool.threads(), threads);
     std::vector<int> calls(static_cast<std::size_t>(threads));
     for (int round = 0; round < 200; ++round) {
-      pool.run([&](int worker, int workers) {
-        EXPECT_EQ(workers, threads);
-        ++calls[static_cast<std::size_t>(worker)];  // not atomic: the pool orders the rounds
+      pool.run([&](int part, int parts) {
+        EXPECT_EQ(parts, threads);
+        ++calls[static_cast<std::size_t>(part)];  // not atomic: the pool orders the rounds
       });
     }
     for (const int count : calls) EXPECT_EQ(count, 200);
   }
 }
 
-TEST(ThreadPool, CallerIsWorkerZeroAndSeesTheResults) {
+TEST(ThreadPool, CallerDoesPartZeroAndSeesTheResults) {
   ThreadPool pool(3);
   const auto caller = std::this_thread::get_id();
   std::vector<std::thread::id> ids(3);
-  pool.run([&](int worker, int) { ids[static_cast<std::size_t>(worker)] = std::this_thread::get_id(); });
+  pool.run([&](int part, int) { ids[static_cast<std::size_t>(part)] = std::this_thread::get_id(); });
   EXPECT_EQ(ids[0], caller);
-  EXPECT_NE(ids[1], caller);
-  EXPECT_NE(ids[2], ids[1]);
+  for (const auto id : ids) EXPECT_NE(id, std::thread::id());
+}
+
+TEST(ThreadPool, PartsHaveThreadsOfTheirOwnWhileTheCallerIsBusy) {
+  ThreadPool pool(2);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<bool> other_came = false;
+  std::thread::id other;
+  pool.run([&](int part, int) {
+    if (part == 1) other = std::this_thread::get_id(), other_came = true;
+    while (!other_came) std::this_thread::yield();  // the caller's part does not end before
+  });
+  EXPECT_NE(other, caller);
+}
+
+// With far more threads than cores most come late: the caller then does their parts, each once all the same.
+TEST(ThreadPool, TheCallerDoesThePartsOfThreadsThatComeLate) {
+  ThreadPool pool(4 * usable_cores() + 3);
+  const auto caller = std::this_thread::get_id();
+  std::vector<int> calls(static_cast<std::size_t>(pool.threads()));
+  int by_caller = 0;
+  constexpr int kRounds = 2000;
+  for (int round = 0; round < kRounds; ++round) {
+    pool.run([&](int part, int) {
+      ++calls[static_cast<std::size_t>(part)];
+      if (part != 0 && std::this_thread::get_id() == caller) ++by_caller;
+    });
+  }
+  for (const int count : calls) EXPECT_EQ(count, kRounds);
+  EXPECT_GT(by_caller, 0);
 }
 
 TEST(ThreadPool, WorksAfterParkingAtAnyMoment) {
