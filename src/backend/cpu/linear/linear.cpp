@@ -98,12 +98,13 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
   a.rows = rows;
   a.cols = cols;
   a.gemm = rows >= kGemmRows && kernels_.bf16_gemm != nullptr;
-  a.sum_rows = round_up(rows, 16);
+  const auto whole_tiles = [&](int64_t count) { return a.gemm ? round_up(count, 16) : count; };
+  a.sum_rows = whole_tiles(rows);
   std::size_t at = 0;
   if (needs.kind[kQuant]) {
     const int64_t blocks = cols / kBlock;
     a.group[kQuant] = a.gemm ? 16 : group_rows(rows, kernels_.quant_rows);
-    const int64_t padded = a.gemm ? round_up(rows, 16) : rows;
+    const int64_t padded = whole_tiles(rows);
     a.quant.blocks = blocks;
     a.quant.a = take<std::int8_t>(base, &at, padded * cols);
     a.quant.d = take<float>(base, &at, padded * blocks);
@@ -124,7 +125,7 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
   if (needs.kind[kBf16]) {
     const int64_t padded = round_up(cols, kBlock);
     a.bf16_rows = bf16_terms(cols) * rows;
-    a.sum_rows = round_up(a.bf16_rows, 16);
+    a.sum_rows = whole_tiles(a.bf16_rows);
     a.group[kBf16] = a.gemm ? 16 : group_rows(a.bf16_rows, kernels_.bf16_rows);
     if (a.gemm || !kernels_.bf16_wide) {
       a.bf16 = take<std::uint16_t>(base, &at, a.sum_rows * padded);
