@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Serving takes at most the model file, the KV pool and a quarter on top, counted as resident memory at its peak; a request that is
+"""Serving takes at most the model file, the KV pool and 15 % on top, counted as resident memory at its peak; a request that is
 refused takes little more than its body."""
 import sys
 import unittest
@@ -10,13 +10,13 @@ POOL = 256 << 20
 
 
 class Memory(unittest.TestCase):
-    def test_peak_is_within_file_pool_and_a_quarter(self):
+    def test_peak_is_within_file_pool_and_15_percent(self):
         text = "The miller watched the river rise and wrote the level into his book every evening. " * 60
         with Server(smollm2(), "--kv-cache-memory", POOL, "--max-model-len", 2048) as server:
             calls = [lambda i=i: server.complete(f"{i}. {text}", max_tokens=32, ignore_eos=True) for i in range(16)]
             at_once(calls)
             peak = server.memory_peak()
-        allowed = 1.25 * (smollm2().stat().st_size + POOL)
+        allowed = 1.15 * (smollm2().stat().st_size + POOL)
         print(f"peak {peak / 2**20:.0f} MiB of {allowed / 2**20:.0f} MiB")
         self.assertLessEqual(peak, allowed)
 
