@@ -87,6 +87,8 @@ void LinearLayers::add_needs(const PackedWeight& weight, Needs* needs) const {
 }
 
 int64_t LinearLayers::rows_at_once(int64_t rows, int64_t cols, const Needs& needs) const {
+  // Matrix tiles take a slice of the inputs at a time: however many there are, those of a slice fit a cache.
+  if (kernels_.bf16_gemm != nullptr && !needs.kind[kFloat]) return std::min(rows, kMaxRowsAtOnce);
   const int64_t row_bytes = cols * (needs.kind[kFloat] ? 4 : needs.kind[kBf16] ? 2 * bf16_terms(cols) : 1);
   const int64_t fitting = std::clamp<int64_t>(kActivationBytes / row_bytes, 48, kMaxRowsAtOnce);
   return std::min(rows, fitting / 48 * 48);
@@ -232,7 +234,7 @@ void LinearLayers::reserve_row(int64_t cols) {
 }
 
 void LinearLayers::reserve_sums(int64_t rows) {
-  const auto bytes = static_cast<std::size_t>(2 * kRunPanels * round_up(2 * rows, 16) * kPanel) * sizeof(float);
+  const auto bytes = static_cast<std::size_t>(2 * kGemmPanels * round_up(2 * rows, 16) * kPanel) * sizeof(float);
   for (Worker& worker : workers_) grow(&worker.sums, bytes);
 }
 
