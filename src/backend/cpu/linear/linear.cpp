@@ -15,6 +15,8 @@ using std::int64_t;
 constexpr int64_t kPrivateRows = 2;
 // From this many rows expanding the weights for AMX tiles pays (measured on Sapphire Rapids).
 constexpr int64_t kGemmRows = 32;
+// The same for BF16 weights, which are read as they are.
+constexpr int64_t kBf16GemmRows = 6;
 // BF16 weights with fewer inputs than this meet activations as two BF16 terms. Such matrices cost little either way,
 // and one term moves the logprobs of small models by up to 0.13; wider ones belong to models that are trained, and run
 // everywhere, with activations of one term.
@@ -99,7 +101,7 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
   Activations a;
   a.rows = rows;
   a.cols = cols;
-  a.gemm = rows >= kGemmRows && kernels_.bf16_gemm != nullptr;
+  a.gemm = rows >= (needs.kind[kQuant] ? kGemmRows : kBf16GemmRows) && kernels_.bf16_gemm != nullptr;
   a.sum_rows = round_up(rows, 16);
   std::size_t at = 0;
   if (needs.kind[kQuant]) {
@@ -171,10 +173,14 @@ void LinearLayers::prepare_row(const Input& input, int64_t first, int64_t row, c
   }
   if (to.group[kBf16] > 0) {
     const int64_t padded = round_up(cols, kBlock);
-    if (x != copy) std::memcpy(copy, x, static_cast<std::size_t>(cols) * sizeof(float));
+    const bool two_terms = to.bf16_rows > to.rows;
+    if (x != copy && (two_terms || padded > cols)) {
+      std::memcpy(copy, x, static_cast<std::size_t>(cols) * sizeof(float));
+      x = copy;
+    }
     std::fill(copy + cols, copy + padded, 0.0f);  // the weights' padding multiplies zeros
-    place_bf16(copy, row, to);
-    if (to.bf16_rows == to.rows) return;
+    place_bf16(x, row, to);
+    if (!two_terms) return;
     for (int64_t k = 0; k < cols; ++k) copy[k] -= tensor::f32_from_bf16(tensor::bf16_from_f32(copy[k]));
     place_bf16(copy, to.rows + row, to);
   }
