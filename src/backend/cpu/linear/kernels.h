@@ -107,15 +107,6 @@ struct Bf16Tile {
   int64_t acc_stride;
 };
 
-// One or two panels by AMX tiles against groups of 16 rows, a [groups][pairs / 16][16 rows][16 pairs][2].
-struct Bf16Gemm {
-  const uint16_t* w[2];  // the second null when there is one panel
-  int64_t pairs;
-  int64_t groups;
-  const uint16_t* a;
-  float* acc[2];  // [groups][16][16]
-};
-
 // Finished sums [panels][rows][16], sums_stride from panel to panel, on their way to y (row stride `stride`): `outputs`
 // of them in each row are stored. All panels of a row at once: rows of y often lie a power of two apart, where a cache
 // holds few lines.
@@ -143,22 +134,54 @@ struct GatedStoreTile {
   int64_t stride;
 };
 
-// Many rows by AMX tiles: groups of 16 rows, int8 weights expanded once per panel and run of blocks.
+// `count` stretches of memory, to be read ahead.
+struct FetchAhead {
+  const uint8_t* first;
+  int64_t stride;
+  int64_t bytes;
+  int count;
+};
+
+// What is to be called when all sums of some groups of rows are there, while they are in the first-level cache.
+struct GroupsDone {
+  void (*call)(const void* context, int64_t group, int64_t groups);  // null: nothing
+  const void* context;
+};
+
+// Panels that take turns with what is in the caches of the activations.
+constexpr int kGemmPanels = 16;
+constexpr size_t kGemmScratch = kGemmPanels * (22 << 10) + (4 << 10);
+
+// Many rows by AMX tiles: up to kGemmPanels neighbouring panels against groups of 16 rows, the last padded.
 struct QuantGemm {
-  const uint8_t* scales;
-  const uint8_t* codes;
+  const uint8_t* first_panel;
+  int64_t panel_bytes;
+  int64_t codes_at;
+  int panels;
   int64_t blocks;
-  int64_t groups;   // of 16 rows, the last padded
+  int64_t groups;
   const int8_t* a;  // [groups][blocks][16][32]
   const float* d;   // [groups][blocks][16]
   const float* s;
-  float* acc;        // [groups][16][16]
+  FetchAhead next;
+  GroupsDone done;
+  float* acc;  // [panels][acc_stride]: [groups][16][16]
+  int64_t acc_stride;
   uint8_t* scratch;  // kGemmScratch bytes, 64-byte aligned
 };
 
-constexpr int64_t kGemmBlocks =
-    16;  // blocks of 32 inputs expanded at a time: 8 KiB of int8, which stay in L1 beside the activations
-constexpr size_t kGemmScratch = 16384;
+struct Bf16Gemm {
+  const uint8_t* first_panel;
+  int64_t panel_bytes;
+  int panels;
+  int64_t pairs;
+  int64_t groups;
+  const uint16_t* a;  // [groups][pairs / 16][16 rows][16 pairs][2]
+  FetchAhead next;
+  GroupsDone done;
+  float* acc;
+  int64_t acc_stride;
+};
 
 struct Kernels {
   int quant_rows;  // rows of a group that the quantised tiles take at once

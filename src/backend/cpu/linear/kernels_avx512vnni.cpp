@@ -8,6 +8,8 @@ namespace {
 #define WEIR_VNNI 1
 #define FMA(a, b, c) __builtin_fmaf(a, b, c)
 #define F16_TO_F32(bits) _cvtsh_ss(bits)
+#include "backend/cpu/linear/rows_zmm.inc"
+
 #include "backend/cpu/linear/rows.inc"
 
 #include "backend/cpu/linear/tiles_zmm.inc"

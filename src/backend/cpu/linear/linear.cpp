@@ -15,6 +15,8 @@ using std::int64_t;
 constexpr int64_t kPrivateRows = 2;
 // From this many rows expanding the weights for AMX tiles pays (measured on Sapphire Rapids).
 constexpr int64_t kGemmRows = 32;
+// The same for BF16 weights, which are read as they are.
+constexpr int64_t kBf16GemmRows = 6;
 // BF16 weights with fewer inputs than this meet activations as two BF16 terms. Such matrices cost little either way,
 // and one term moves the logprobs of small models by up to 0.13; wider ones belong to models that are trained, and run
 // everywhere, with activations of one term.
@@ -87,6 +89,8 @@ void LinearLayers::add_needs(const PackedWeight& weight, Needs* needs) const {
 }
 
 int64_t LinearLayers::rows_at_once(int64_t rows, int64_t cols, const Needs& needs) const {
+  // Matrix tiles take a slice of the inputs at a time: however many there are, those of a slice fit a cache.
+  if (kernels_.bf16_gemm != nullptr && !needs.kind[kFloat]) return std::min(rows, kMaxRowsAtOnce);
   const int64_t row_bytes = cols * (needs.kind[kFloat] ? 4 : needs.kind[kBf16] ? 2 * bf16_terms(cols) : 1);
   const int64_t fitting = std::clamp<int64_t>(kActivationBytes / row_bytes, 48, kMaxRowsAtOnce);
   return std::min(rows, fitting / 48 * 48);
@@ -97,7 +101,7 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
   Activations a;
   a.rows = rows;
   a.cols = cols;
-  a.gemm = rows >= kGemmRows && kernels_.bf16_gemm != nullptr;
+  a.gemm = rows >= (needs.kind[kQuant] ? kGemmRows : kBf16GemmRows) && kernels_.bf16_gemm != nullptr;
   const auto whole_tiles = [&](int64_t count) { return a.gemm ? round_up(count, 16) : count; };
   a.sum_rows = whole_tiles(rows);
   std::size_t at = 0;
@@ -170,10 +174,14 @@ void LinearLayers::prepare_row(const Input& input, int64_t first, int64_t row, c
   }
   if (to.group[kBf16] > 0) {
     const int64_t padded = round_up(cols, kBlock);
-    if (x != copy) std::memcpy(copy, x, static_cast<std::size_t>(cols) * sizeof(float));
+    const bool two_terms = to.bf16_rows > to.rows;
+    if (x != copy && (two_terms || padded > cols)) {
+      std::memcpy(copy, x, static_cast<std::size_t>(cols) * sizeof(float));
+      x = copy;
+    }
     std::fill(copy + cols, copy + padded, 0.0f);  // the weights' padding multiplies zeros
-    place_bf16(copy, row, to);
-    if (to.bf16_rows == to.rows) return;
+    place_bf16(x, row, to);
+    if (!two_terms) return;
     for (int64_t k = 0; k < cols; ++k) copy[k] -= tensor::f32_from_bf16(tensor::bf16_from_f32(copy[k]));
     place_bf16(copy, to.rows + row, to);
   }
@@ -233,7 +241,7 @@ void LinearLayers::reserve_row(int64_t cols) {
 }
 
 void LinearLayers::reserve_sums(int64_t rows) {
-  const auto bytes = static_cast<std::size_t>(2 * kRunPanels * round_up(2 * rows, 16) * kPanel) * sizeof(float);
+  const auto bytes = static_cast<std::size_t>(2 * kGemmPanels * round_up(2 * rows, 16) * kPanel) * sizeof(float);
   for (Worker& worker : workers_) grow(&worker.sums, bytes);
 }
 

@@ -68,7 +68,7 @@ class LinearLayers {
     std::int64_t panel = 0;
     std::int64_t count = 0;
   };
-  static constexpr std::int64_t kRunPanels = 8;
+  static constexpr std::int64_t kRunPanels = 8;    // kGemmPanels for matrix tiles
   static constexpr std::int64_t kExactBlocks = 8;  // blocks widened to f32 at a time: 16 KiB a panel
 
   struct Input {
@@ -113,12 +113,15 @@ class LinearLayers {
                       const PanelRun& after);
   void multiply_gated_share(const GatedLinearCall& call, Range panels, std::int64_t first, const Activations& a, int w);
   // Sums of a run's panels against all rows of `a`: [count][a.sum_rows][16].
-  void multiply(const PanelRun& run, const PanelRun& next, const Activations& a, Worker& worker, float* sums) const;
+  // `done` hears when they are there, in one piece or by and by.
+  void multiply(const PanelRun& run, const PanelRun& next, const Activations& a, Worker& worker, float* sums,
+                const GroupsDone& done) const;
   void multiply_quant(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const;
   void multiply_float(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const;
   void multiply_bf16(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const;
   void multiply_exact(const PanelRun& run, const Activations& a, Worker& worker, float* sums) const;
-  void multiply_gemm(const PanelRun& run, const Activations& a, Worker& worker, float* sums) const;
+  void multiply_gemm(const PanelRun& run, const PanelRun& next, const Activations& a, Worker& worker, float* sums,
+                     const GroupsDone& done) const;
   // Runs tile(panel of the run, first block, blocks, first row, rows, the panel's codes there, what to ask for) over
   // all blocks and rows of a run.
   template <class F>

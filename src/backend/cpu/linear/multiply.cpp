@@ -9,8 +9,9 @@ namespace {
 using std::int64_t;
 using std::uint8_t;
 
-// Panels that matrix tiles take together, and the tiles' rows.
-constexpr int64_t kGemmPanels = 2;
+constexpr int64_t kTileRows = 16;  // of matrix tiles
+// What matrix tiles take at first of a panel that comes next, at most.
+constexpr int64_t kGemmAheadBytes = 8192;
 
 // What is read of a panel at a time, at most. A run's panels are read ahead by so much each: 24 KiB of a first-level
 // cache of 32 or more.
@@ -31,6 +32,15 @@ const uint8_t* codes_of(const PackedWeight& weight, int64_t panel, int64_t block
 // Where there is nothing more to come: what is in the cache already.
 Ahead nothing_ahead(const uint8_t* codes) {
   return {.codes = codes, .stride = 0, .block = 0, .shared = 1, .scales = nullptr, .scale_bytes = 0};
+}
+
+// Calls store(first row, rows).
+template <class F>
+GroupsDone groups_done(const F& store) {
+  const auto call = [](const void* context, int64_t group, int64_t groups) {
+    (*static_cast<const F*>(context))(group* kTileRows, groups* kTileRows);
+  };
+  return {call, &store};
 }
 
 }  // namespace
@@ -158,41 +168,52 @@ void LinearLayers::multiply_exact(const PanelRun& run, const Activations& a, Wor
   }
 }
 
-void LinearLayers::multiply_gemm(const PanelRun& run, const Activations& a, Worker& worker, float* sums) const {
+void LinearLayers::multiply_gemm(const PanelRun& run, const PanelRun& next, const Activations& a, Worker& worker,
+                                 float* sums, const GroupsDone& done) const {
   const PackedWeight& weight = *run.weight;
-  const int64_t stride = a.sum_rows * kPanel;
+  FetchAhead ahead = {nullptr, 0, 0, 0};
+  if (next.weight != nullptr) {
+    ahead = {codes_of(*next.weight, next.panel, 0), next.weight->panel_bytes(),
+             std::min(kGemmAheadBytes, next.weight->panel_bytes() - next.weight->codes_at()),
+             static_cast<int>(next.count)};
+  }
   if (kind_of(weight) == kBf16) {
-    const auto weights = [&](int64_t i) {
-      return i < run.count ? reinterpret_cast<const std::uint16_t*>(weight.panel(run.panel + i)) : nullptr;
-    };
-    const Bf16Gemm gemm = {.w = {weights(0), weights(1)},
+    const Bf16Gemm gemm = {.first_panel = weight.panel(run.panel),
+                           .panel_bytes = weight.panel_bytes(),
+                           .panels = static_cast<int>(run.count),
                            .pairs = (a.cols + kBlock - 1) / kBlock * kBlock / 2,
-                           .groups = a.sum_rows / 16,
+                           .groups = a.sum_rows / kTileRows,
                            .a = a.bf16,
-                           .acc = {sums, sums + stride}};
+                           .next = ahead,
+                           .done = done,
+                           .acc = sums,
+                           .acc_stride = a.sum_rows * kPanel};
     return kernels_.bf16_gemm(&gemm);
   }
-  for (int64_t i = 0; i < run.count; ++i) {
-    const uint8_t* base = weight.panel(run.panel + i);
-    const QuantGemm gemm = {.scales = base,
-                            .codes = base + weight.codes_at(),
-                            .blocks = weight.blocks(),
-                            .groups = (a.rows + 15) / 16,
-                            .a = a.quant.a,
-                            .d = a.quant.d,
-                            .s = a.quant.s,
-                            .acc = sums + i * stride,
-                            .scratch = reinterpret_cast<uint8_t*>(worker.scratch.data())};
-    kernels_.quant_gemm[weight.format()](&gemm);
-  }
+  const QuantGemm gemm = {.first_panel = weight.panel(run.panel),
+                          .panel_bytes = weight.panel_bytes(),
+                          .codes_at = weight.codes_at(),
+                          .panels = static_cast<int>(run.count),
+                          .blocks = weight.blocks(),
+                          .groups = (a.rows + kTileRows - 1) / kTileRows,
+                          .a = a.quant.a,
+                          .d = a.quant.d,
+                          .s = a.quant.s,
+                          .next = ahead,
+                          .done = done,
+                          .acc = sums,
+                          .acc_stride = a.sum_rows * kPanel,
+                          .scratch = reinterpret_cast<uint8_t*>(worker.scratch.data())};
+  kernels_.quant_gemm[weight.format()](&gemm);
 }
 
 void LinearLayers::multiply(const PanelRun& run, const PanelRun& next, const Activations& a, Worker& worker,
-                            float* sums) const {
+                            float* sums, const GroupsDone& done) const {
   const Kind kind = kind_of(*run.weight);
   const int64_t stride = a.sum_rows * kPanel;
-  if (a.gemm && kind != kFloat) {
-    multiply_gemm(run, a, worker, sums);
+  const bool two_terms = kind == kBf16 && a.bf16_rows > a.rows, gemm = a.gemm && kind != kFloat;
+  if (gemm) {
+    multiply_gemm(run, next, a, worker, sums, two_terms ? GroupsDone{} : done);
   } else {
     std::fill(sums, sums + run.count * stride, 0.0f);
     if (kind == kQuant) multiply_quant(run, next, a, sums);
@@ -201,12 +222,12 @@ void LinearLayers::multiply(const PanelRun& run, const PanelRun& next, const Act
       is_quantised(run.weight->format()) ? multiply_exact(run, a, worker, sums) : multiply_float(run, next, a, sums);
     }
   }
-  if (kind != kBf16 || a.bf16_rows == a.rows) return;
-  for (int64_t i = 0; i < run.count; ++i) {  // both terms of each row
+  for (int64_t i = 0; two_terms && i < run.count; ++i) {
     float* first = sums + i * stride;
     const float* second = first + a.rows * kPanel;
     for (int64_t k = 0; k < a.rows * kPanel; ++k) first[k] += second[k];
   }
+  if (done.call != nullptr && (two_terms || !gemm)) done.call(done.context, 0, (a.rows + kTileRows - 1) / kTileRows);
 }
 
 void LinearLayers::multiply_share(const LinearOutput& output, Range panels, int64_t first, const Activations& a, int w,
@@ -215,19 +236,21 @@ void LinearLayers::multiply_share(const LinearOutput& output, Range panels, int6
   const PackedWeight& weight = packed(*output.weight);
   float* sums = floats(worker.sums);
   PanelRun run = first_run(weight, panels, a);
-  while (run.weight != nullptr) {
-    const PanelRun next = first_run(weight, {run.panel + run.count, panels.end}, a);
-    multiply(run, next.weight == nullptr ? after : next, a, worker, sums);
+  const auto store = [&](int64_t row, int64_t rows) {
     const int64_t column = run.panel * kPanel;
-    const StoreTile tile = {.sums = sums,
+    const StoreTile tile = {.sums = sums + row * kPanel,
                             .sums_stride = a.sum_rows * kPanel,
-                            .rows = a.rows,
+                            .rows = std::min(rows, a.rows - row),
                             .outputs = std::min(run.count * kPanel, weight.rows() - column),
                             .bias = output.bias == nullptr ? nullptr : output.bias + column,
                             .accumulate = output.accumulate,
-                            .y = output.y.row(first) + column,
+                            .y = output.y.row(first + row) + column,
                             .stride = output.y.stride};
     kernels_.store(&tile);
+  };
+  while (run.weight != nullptr) {
+    const PanelRun next = first_run(weight, {run.panel + run.count, panels.end}, a);
+    multiply(run, next.weight == nullptr ? after : next, a, worker, sums, groups_done(store));
     run = next;
   }
 }
@@ -239,25 +262,27 @@ void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panel
   const PackedWeight& up = packed(*call.up);
   const int64_t stride = a.sum_rows * kPanel;
   float* gate_sums = floats(worker.sums);
-  float* up_sums = gate_sums + kRunPanels * stride;
+  float* up_sums = gate_sums + run_panels(a) * stride;
   PanelRun run = first_run(gate, panels, a);
-  while (run.weight != nullptr) {
-    const PanelRun same_of_up = {&up, run.panel, run.count};
-    const PanelRun next = first_run(gate, {run.panel + run.count, panels.end}, a);
-    multiply(run, same_of_up, a, worker, gate_sums);
-    multiply(same_of_up, next, a, worker, up_sums);
+  const auto store = [&](int64_t row, int64_t rows) {
     const int64_t column = run.panel * kPanel;
-    const GatedStoreTile tile = {.gate = gate_sums,
-                                 .up = up_sums,
+    const GatedStoreTile tile = {.gate = gate_sums + row * kPanel,
+                                 .up = up_sums + row * kPanel,
                                  .sums_stride = stride,
-                                 .rows = a.rows,
+                                 .rows = std::min(rows, a.rows - row),
                                  .outputs = std::min(run.count * kPanel, gate.rows() - column),
                                  .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
                                  .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
                                  .gelu = call.activation == Activation::kGeluTanh,
-                                 .y = call.y.row(first) + column,
+                                 .y = call.y.row(first + row) + column,
                                  .stride = call.y.stride};
     kernels_.store_gated(&tile);
+  };
+  while (run.weight != nullptr) {
+    const PanelRun same_of_up = {&up, run.panel, run.count};
+    const PanelRun next = first_run(gate, {run.panel + run.count, panels.end}, a);
+    multiply(run, same_of_up, a, worker, gate_sums, {});
+    multiply(same_of_up, next, a, worker, up_sums, groups_done(store));
     run = next;
   }
 }
