@@ -15,8 +15,10 @@ namespace weir::backend::cpu {
 namespace {
 
 // Rows that share one gathered tile: enough that gathering is a small part of the work (and that the 128 heads of a
-// DeepSeek layer share one), few enough that their outputs stay in L2. Fewer are taken where threads would be idle.
-constexpr int kUnitRows = 132, kFewestRows = 24;
+// DeepSeek layer share one), few enough that queries and outputs stay in L2. Fewer are taken where threads would be
+// idle.
+constexpr int kUnitRows = 264, kFewestRows = 24;
+constexpr int kUnitFloats = 1 << 16, kLeastUnitRows = 132;
 
 // Part of the numerics: changing it changes bits.
 constexpr int kRunTokens = 512;
@@ -97,6 +99,7 @@ class Attention {
     value_dim_ = call.kv.value_size();
     check_shapes();
     padded_dim_ = (value_dim_ + kPadding - 1) / kPadding * kPadding;
+    most_rows_ = std::clamp(kUnitFloats / (dim_ + padded_dim_), kLeastUnitRows, kUnitRows);
     group_ = call.heads / call.kv.heads;
     key_bytes_ = tensor::row_bytes(call.kv.dtype, dim_);
     value_bytes_ = call.kv.values_in_keys ? key_bytes_ : tensor::row_bytes(call.kv.dtype, value_dim_);
@@ -132,12 +135,12 @@ class Attention {
     };
     const std::size_t pieces = static_cast<std::size_t>((padded_dim_ + kValuePiece - 1) / kValuePiece);
     for (Worker& worker : scratch_.workers) {
-      grow(&worker.q, floats(kUnitRows, dim_));
+      grow(&worker.q, floats(static_cast<std::size_t>(most_rows_), dim_));
       grow(&worker.keys, static_cast<std::size_t>(kTileTokens * key_bytes_));
       grow(&worker.wide_keys, kind_ == KvKind::kF32 ? 0 : floats(kTileTokens, dim_));
       grow(&worker.values, floats(pieces * kTileTokens, kValuePiece));
-      grow(&worker.run, Accumulator::floats(kUnitRows, padded_dim_) * sizeof(float));
-      grow(&worker.total, Accumulator::floats(kUnitRows, padded_dim_) * sizeof(float));
+      grow(&worker.run, Accumulator::floats(most_rows_, padded_dim_) * sizeof(float));
+      grow(&worker.total, Accumulator::floats(most_rows_, padded_dim_) * sizeof(float));
     }
   }
 
@@ -185,7 +188,7 @@ class Attention {
     for (const std::int32_t length : call_.seq_lens) runs += (length + kRunTokens - 1) / kRunTokens;
     const int wanted =
         (kUnitsPerThread * pool_.threads() + std::max(runs, 1) - 1) / std::max(runs, 1);  // head groups per run
-    return std::clamp(std::min(call_.kv.heads / wanted, kUnitRows / rows), 1, call_.kv.heads);
+    return std::clamp(std::min(call_.kv.heads / wanted, most_rows_ / rows), 1, call_.kv.heads);
   }
 
   // As many as give every thread several units, within limits.
@@ -193,7 +196,7 @@ class Attention {
     const std::int64_t rows =
         std::int64_t{call_.query_starts.back() - call_.query_starts.front()} * group_ * call_.kv.heads;
     return static_cast<int>(
-        std::clamp<std::int64_t>(rows / (kUnitsPerThread * pool_.threads()), kFewestRows, kUnitRows));
+        std::clamp<std::int64_t>(rows / (kUnitsPerThread * pool_.threads()), kFewestRows, most_rows_));
   }
 
   void plan_units() {
@@ -208,7 +211,7 @@ class Attention {
             call_.block_tables.cols, call_.kv.block_tokens);
       const int rows = queries * group_;
       const int tiles = (rows + most_rows - 1) / most_rows;
-      const int tile_rows = std::min((rows + tiles - 1) / tiles, kUnitRows);
+      const int tile_rows = (rows + tiles - 1) / tiles;
       const int heads = heads_per_unit(tile_rows);
       // The last rows see most: they come first, so that the threads finish together.
       for (int tile = tiles - 1; tile >= 0; --tile) {
@@ -388,6 +391,7 @@ class Attention {
   AttentionScratch::Impl& scratch_;
   KvKind kind_;
   int dim_ = 0, value_dim_ = 0, padded_dim_ = 0, group_ = 0;
+  int most_rows_ = 0;                             // of a unit
   std::int64_t key_bytes_ = 0, value_bytes_ = 0;  // from one token's vector to the next one's
   float q_scale_ = 0.0f, cap_ = 0.0f;
   std::atomic<std::size_t> next_task_ = 0;

@@ -73,7 +73,7 @@ struct OpKernels {
   // nothing.
   void (*attention_merge)(int rows, int padded_dim, const float* max, const float* sum, const float* out,
                           float* total_max, float* total_sum, float* total_out);
-  // y = total / sum
+  // y = total * (1 / sum)
   void (*attention_finish)(int dim, float sum, const float* total, float* y);
 
   void (*head_norm_rope)(const HeadNormRope& head);
