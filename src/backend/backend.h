@@ -129,19 +129,26 @@ struct HeadNormRopeCall {
   std::span<const std::int32_t> positions;  // [tokens]
 };
 
-// One layer's slice of a KV group's arena. Element (block b, K=0|V=1 s, head h, token t, dim d) lies at byte
-//   base + b * block_stride + (((s * heads + h) * block_tokens + t) * head_dim + d) * sizeof(dtype)
-// i.e. the arena is [block][layer][K|V][head][token][dim] and `base` already points at this layer.
+// One layer's slice of a KV group's arena: base + b * block_stride is where block b has
+//   [head][token][head_dim] of keys, then [head][token][value_dim] of values,
+// i.e. the arena is [block][layer][K|V][head][token][dim] and `base` already points at this layer. With values_in_keys
+// there are keys only, and a value is the beginning of its key: DeepSeek's latent attention (MLA) with its projections
+// absorbed, where one head's key is the latent of 512 and the rotated 64, and its value the latent.
 struct KvLayerView {
   std::byte* base = nullptr;
   std::int64_t block_stride = 0;  // bytes from one block to the next, over all layers of the group
   int block_tokens = 0;
   int heads = 0;
-  int head_dim = 0;
+  int head_dim = 0;           // of keys
   DType dtype = DType::kF32;  // F32, F16 or BF16
+  int value_dim = 0;          // of values; 0: as keys
+  bool values_in_keys = false;
+
+  int value_size() const { return value_dim == 0 ? head_dim : value_dim; }
 };
 
-// Stores k and v [tokens, heads * head_dim]; row i goes to slots[i] = block * block_tokens + offset.
+// Stores k [tokens, heads * head_dim] and v [tokens, heads * value_dim], which is empty where values lie in keys; row i
+// goes to slots[i] = block * block_tokens + offset.
 struct KvWriteCall {
   Matrix<const float> k, v;
   KvLayerView kv;
@@ -154,7 +161,7 @@ struct KvWriteCall {
 // wholly outside every query's window may be -1 and are not read). A query at position p sees positions (p - window,
 // p], or [0, p] with window 0. Query head h uses KV head h / (heads / kv.heads).
 struct AttentionCall {
-  Matrix<const float> q;  // [tokens, heads * head_dim]
+  Matrix<const float> q;  // [tokens, heads * kv.head_dim]
   KvLayerView kv;
   int heads = 0;
   std::span<const std::int32_t> query_starts;  // [sequences + 1]
@@ -163,7 +170,7 @@ struct AttentionCall {
   int window = 0;
   float scale = 1.0f;
   float softcap = 0.0f;
-  Matrix<float> out;  // [tokens, heads * head_dim]
+  Matrix<float> out;  // [tokens, heads * kv.value_size()]
 };
 
 class Backend {

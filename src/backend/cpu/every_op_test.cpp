@@ -230,9 +230,13 @@ INSTANTIATE_TEST_SUITE_P(EveryOp, WeightTest,
 struct Heads {
   int heads, kv_heads, dim, block_tokens, window;
   float softcap;
+  int value_dim = 0;  // > 0: of values, which lie in keys
 
   int64_t width() const { return int64_t{heads} * dim; }
+  int64_t out_width() const { return int64_t{heads} * (value_dim > 0 ? value_dim : dim); }
   int64_t kv_width() const { return int64_t{kv_heads} * dim; }
+  int64_t value_width() const { return value_dim > 0 ? 0 : kv_width(); }
+  int64_t both() const { return kv_width() + value_width(); }
   int blocks(int tokens) const { return (tokens + block_tokens - 1) / block_tokens; }
 };
 
@@ -240,6 +244,8 @@ constexpr Heads kHeads[] = {
     {.heads = 5, .kv_heads = 1, .dim = 24, .block_tokens = 5, .window = 0, .softcap = 0.0f},
     {.heads = 4, .kv_heads = 2, .dim = 80, .block_tokens = 16, .window = 37, .softcap = 5.0f},
     {.heads = 6, .kv_heads = 3, .dim = 8, .block_tokens = 1, .window = 0, .softcap = 0.0f},
+    {.heads = 16, .kv_heads = 1, .dim = 576, .block_tokens = 16, .window = 0, .softcap = 0.0f, .value_dim = 512},
+    {.heads = 3, .kv_heads = 1, .dim = 40, .block_tokens = 3, .window = 33, .softcap = 0.0f, .value_dim = 24},
 };
 
 // Paged keys and values of some sequences, no block more than they need, each in an order of its own.
@@ -251,23 +257,24 @@ class PagedKv {
         tables_(placement, lengths.size() * static_cast<std::size_t>(longest_)),
         arena_(placement, static_cast<std::size_t>(total(lengths) * layer_bytes(type))) {
     std::memset(arena_.data(), 0xff, arena_.size());  // NaN of every type
-    view_ = {arena_.data(), layer_bytes(type), heads.block_tokens, heads.kv_heads, heads.dim, type};
+    view_ = {arena_.data(), layer_bytes(type), heads.block_tokens, heads.kv_heads, heads.dim,
+             type,          heads.value_dim,   heads.value_dim > 0};
     std::int32_t next = total(lengths);
     for (std::size_t s = 0; s < lengths.size(); ++s) {
       for (int b = 0; b < longest_; ++b) at(s, b) = b < heads.blocks(lengths[s]) ? --next : -1;
     }
   }
 
-  // `values` [tokens, 2 * width]: a key and a value each.
+  // `values` [tokens, both]: a key and, where it does not lie in it, a value each.
   void write(Backend& backend, Placement placement, std::size_t sequence, int tokens, const float* values) {
-    const int64_t width = heads_.kv_width();
-    const Guarded<float> both(placement, std::span(values, static_cast<std::size_t>(2 * tokens * width)));
+    const int64_t width = heads_.kv_width(), value_width = heads_.value_width(), row = heads_.both();
+    const Guarded<float> both(placement, std::span(values, static_cast<std::size_t>(tokens * row)));
     const Guarded<int64_t> slots(placement, static_cast<std::size_t>(tokens));
     for (int t = 0; t < tokens; ++t)
       slots[static_cast<std::size_t>(t)] =
           int64_t{at(sequence, t / heads_.block_tokens)} * heads_.block_tokens + t % heads_.block_tokens;
     backend.kv_write(
-        {{both.data(), tokens, width, 2 * width}, {both.data() + width, tokens, width, 2 * width}, view_, slots});
+        {{both.data(), tokens, width, row}, {both.data() + width, tokens, value_width, row}, view_, slots});
   }
 
   void forget_before(std::size_t sequence, int position) {
@@ -284,7 +291,7 @@ class PagedKv {
   const Guarded<std::byte>& arena() const { return arena_; }
 
  private:
-  int64_t layer_bytes(DType type) const { return 2 * heads_.block_tokens * tensor::row_bytes(type, heads_.kv_width()); }
+  int64_t layer_bytes(DType type) const { return heads_.block_tokens * tensor::row_bytes(type, heads_.both()); }
   std::int32_t total(std::span<const std::int32_t> lengths) const {
     std::int32_t blocks = 0;
     for (const std::int32_t length : lengths) blocks += heads_.blocks(length);
@@ -303,8 +310,8 @@ class KvTest : public WeightTest {};
 Bytes attend(Backend& backend, Placement p, const Heads& heads, const PagedKv& kv, std::span<const std::int32_t> starts,
              std::span<const std::int32_t> lengths, const Guarded<float>& q) {
   const Guarded<std::int32_t> guarded_starts(p, starts), guarded_lengths(p, lengths);
-  const Guarded<float> out(p, q.size());
   const int64_t rows = starts.back();
+  const Guarded<float> out(p, static_cast<std::size_t>(rows * heads.out_width()));
   backend.attention({.q = {q.data(), rows, heads.width()},
                      .kv = kv.view(),
                      .heads = heads.heads,
@@ -314,7 +321,7 @@ Bytes attend(Backend& backend, Placement p, const Heads& heads, const PagedKv& k
                      .window = heads.window,
                      .scale = 0.2f,
                      .softcap = heads.softcap,
-                     .out = {out.data(), rows, heads.width()}});
+                     .out = {out.data(), rows, heads.out_width()}});
   return bytes_of(out);
 }
 
@@ -324,7 +331,7 @@ TEST_P(KvTest, DecodingAttention) {
     std::vector<std::int32_t> lengths, starts;
     for (int s = 0; s < kRows; ++s) lengths.push_back(s % 32 == 5 ? 530 + s : 1 + s * 53 % 100);
     for (int s = 0; s <= kRows; ++s) starts.push_back(s);
-    const auto q = random_floats(kRows * heads.width(), rng_), values = random_floats(700 * 2 * heads.kv_width(), rng_);
+    const auto q = random_floats(kRows * heads.width(), rng_), values = random_floats(700 * heads.both(), rng_);
     expect_rows_alone(
         isa(), Compute::kAuto, std::to_string(heads.dim), [&](Backend& backend, Placement p, int first, int count) {
           const auto mine =
@@ -345,7 +352,7 @@ TEST_P(KvTest, PrefillAttention) {
   constexpr int kBefore = 90;
   for (const Heads& heads : kHeads) {
     const auto q = random_floats(kRows * heads.width(), rng_),
-               values = random_floats((kBefore + kRows) * 2 * heads.kv_width(), rng_);
+               values = random_floats((kBefore + kRows) * heads.both(), rng_);
     expect_rows_alone(
         isa(), Compute::kAuto, std::to_string(heads.dim), [&](Backend& backend, Placement p, int first, int count) {
           const std::vector<std::int32_t> lengths = {kBefore + first + count}, starts = {0, count};

@@ -4,20 +4,21 @@
 #include <array>
 #include <atomic>
 #include <limits>
-#include <new>
 #include <numbers>
-#include <utility>
 #include <vector>
 
+#include "backend/cpu/memory.h"
 #include "backend/cpu/ops/select.h"
 #include "base/check.h"
 
 namespace weir::backend::cpu {
 namespace {
 
-// Rows that share one gathered tile: enough that gathering is a small part of the work, few enough that their outputs
-// stay in L2.
-constexpr int kUnitRows = 48;
+// Rows that share one gathered tile: enough that gathering is a small part of the work (and that the 128 heads of a
+// DeepSeek layer share one), few enough that queries and outputs stay in L2. Fewer are taken where threads would be
+// idle.
+constexpr int kUnitRows = 264, kFewestRows = 24;
+constexpr int kUnitFloats = 1 << 16, kLeastUnitRows = 132;
 
 // Part of the numerics: changing it changes bits.
 constexpr int kRunTokens = 512;
@@ -26,46 +27,21 @@ static_assert(kRunTokens % kTileTokens == 0);
 // Runs are handed to threads one by one when there are fewer units than this per thread.
 constexpr int kUnitsPerThread = 4;
 
-// Floats on cache lines of their own; contents are lost when it grows.
-class Floats {
- public:
-  Floats() = default;
-  ~Floats() { ::operator delete(data_, std::align_val_t{64}); }
-  Floats(Floats&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  Floats(const Floats&) = delete;
-  Floats& operator=(const Floats&) = delete;
-
-  float* data() const { return data_; }
-  float* at_least(std::size_t size) {
-    if (size > size_) {
-      ::operator delete(data_, std::align_val_t{64});
-      data_ = nullptr;
-      data_ = static_cast<float*>(::operator new(size * sizeof(float), std::align_val_t{64}));
-      std::fill_n(data_, size, 0.0f);
-      size_ = size;
-    }
-    return data_;
+// The running result of some rows. Laid out in one piece: [max | sum | out], each of its parts starting on a cache
+// line.
+struct Accumulator {
+  static std::size_t stats(int rows) { return (static_cast<std::size_t>(rows) + 15) / 16 * 16; }
+  static std::size_t floats(int rows, int padded_dim) {
+    return 2 * stats(rows) + static_cast<std::size_t>(rows) * static_cast<std::size_t>(padded_dim);
   }
 
- private:
-  float* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-// The running result of up to kUnitRows rows. Laid out in one piece: [max | sum | out], each of its parts starting on a
-// cache line.
-struct Accumulator {
-  static std::size_t floats(int padded_dim) { return 2 * kStats + static_cast<std::size_t>(kUnitRows) * padded_dim; }
-
-  explicit Accumulator(float* memory) : max(memory), sum(memory + kStats), out(memory + 2 * kStats) {}
-  void reset(int rows, int padded_dim) {
+  Accumulator(float* memory, int rows) : max(memory), sum(memory + stats(rows)), out(memory + 2 * stats(rows)) {}
+  void reset(int rows, int padded_dim) const {
     std::fill_n(max, rows, -std::numeric_limits<float>::infinity());
     std::fill_n(sum, rows, 0.0f);
-    std::fill_n(out, static_cast<std::size_t>(rows) * padded_dim, 0.0f);
+    std::fill_n(out, static_cast<std::size_t>(rows) * static_cast<std::size_t>(padded_dim), 0.0f);
   }
 
-  static constexpr std::size_t kStats = 64;
-  static_assert(kStats >= kUnitRows);
   float *max, *sum, *out;
 };
 
@@ -77,14 +53,15 @@ struct Unit {
   int first_row = 0, rows = 0;  // of each head
   int begin = 0, end = 0;       // positions that some row sees
   int first_run = 0, runs = 0;
-  std::int64_t first_partial = 0;  // of its `runs` partial results, when runs are separate tasks
+  std::size_t partials = 0;  // where its `runs` partial results begin, when runs are separate tasks
 
   int all_rows() const { return heads * rows; }
 };
 
-// Where the keys of the unit's first head are for the tokens of a tile; [begin, end) of them are seen by some row.
+// Where keys and values of the unit's first head are for the tokens of a tile; [begin, end) of them are seen by some
+// row.
 struct TileVectors {
-  std::array<const std::byte*, kTileTokens> keys;
+  std::array<const std::byte*, kTileTokens> keys, values;
   int begin = 0, end = 0;
 };
 
@@ -97,14 +74,14 @@ struct Task {
 
 struct AttentionScratch::Impl {
   struct Worker {
-    Floats q, keys, values, run, total;
+    Memory q, keys, wide_keys, values, run, total;
   };
 
   std::vector<Worker> workers;
   std::vector<Unit> units;
   std::vector<Task> tasks;
   std::vector<std::atomic<int>> runs_left;  // of each unit
-  Floats partials;
+  Memory partials;
 };
 
 AttentionScratch::AttentionScratch() : impl_(std::make_unique<Impl>()) {}
@@ -118,12 +95,14 @@ class Attention {
  public:
   Attention(ThreadPool& pool, Isa isa, const AttentionCall& call, AttentionScratch::Impl& scratch)
       : pool_(pool), kernels_(op_kernels(isa)), call_(call), scratch_(scratch), kind_(kv_kind(call.kv.dtype)) {
-    check_shapes();
     dim_ = call.kv.head_dim;
-    padded_dim_ = (dim_ + kPadding - 1) / kPadding * kPadding;
+    value_dim_ = call.kv.value_size();
+    check_shapes();
+    padded_dim_ = (value_dim_ + kPadding - 1) / kPadding * kPadding;
+    most_rows_ = std::clamp(kUnitFloats / (dim_ + padded_dim_), kLeastUnitRows, kUnitRows);
     group_ = call.heads / call.kv.heads;
-    vector_bytes_ = tensor::row_bytes(call.kv.dtype, dim_);
-    head_bytes_ = call.kv.block_tokens * vector_bytes_;
+    key_bytes_ = tensor::row_bytes(call.kv.dtype, dim_);
+    value_bytes_ = call.kv.values_in_keys ? key_bytes_ : tensor::row_bytes(call.kv.dtype, value_dim_);
     // Scores are base-2 logarithms, so that weights are powers of two of them; with a cap the cap carries that factor.
     const bool capped = call.softcap > 0.0f;
     q_scale_ = capped ? call.scale / call.softcap : call.scale * std::numbers::log2e_v<float>;
@@ -151,12 +130,17 @@ class Attention {
     if (scratch_.workers.size() < static_cast<std::size_t>(pool_.threads())) {
       scratch_.workers.resize(static_cast<std::size_t>(pool_.threads()));
     }
+    const auto floats = [](std::size_t rows, int cols) {
+      return rows * static_cast<std::size_t>(cols) * sizeof(float);
+    };
+    const std::size_t pieces = static_cast<std::size_t>((padded_dim_ + kValuePiece - 1) / kValuePiece);
     for (Worker& worker : scratch_.workers) {
-      worker.q.at_least(static_cast<std::size_t>(kUnitRows) * dim_);
-      worker.keys.at_least(static_cast<std::size_t>(dim_) * kTileTokens);
-      worker.values.at_least(static_cast<std::size_t>(padded_dim_) * kTileTokens);
-      worker.run.at_least(Accumulator::floats(padded_dim_));
-      worker.total.at_least(Accumulator::floats(padded_dim_));
+      grow(&worker.q, floats(static_cast<std::size_t>(most_rows_), dim_));
+      grow(&worker.keys, static_cast<std::size_t>(kTileTokens * key_bytes_));
+      grow(&worker.wide_keys, kind_ == KvKind::kF32 ? 0 : floats(kTileTokens, dim_));
+      grow(&worker.values, floats(pieces * kTileTokens, kValuePiece));
+      grow(&worker.run, Accumulator::floats(most_rows_, padded_dim_) * sizeof(float));
+      grow(&worker.total, Accumulator::floats(most_rows_, padded_dim_) * sizeof(float));
     }
   }
 
@@ -165,11 +149,15 @@ class Attention {
     const std::size_t sequences = call_.seq_lens.size();
     CHECK(kv.heads > 0 && kv.head_dim > 0 && kv.block_tokens > 0, "{} heads of {}, blocks of {}", kv.heads, kv.head_dim,
           kv.block_tokens);
-    CHECK(kv.head_dim % 8 == 0, "head_dim {} is not a multiple of 8", kv.head_dim);
+    CHECK(kv.head_dim % 8 == 0 && value_dim_ % 8 == 0, "keys of {} and values of {} are no multiples of 8", kv.head_dim,
+          value_dim_);
+    CHECK(value_dim_ > 0 && (!kv.values_in_keys || value_dim_ <= kv.head_dim), "values of {} in keys of {}", value_dim_,
+          kv.head_dim);
     CHECK(call_.heads > 0 && call_.heads % kv.heads == 0, "{} heads over {} KV heads", call_.heads, kv.heads);
     const std::int64_t width = std::int64_t{call_.heads} * kv.head_dim;
-    CHECK(call_.q.cols == width && call_.out.cols == width, "q has {} columns, out {}, not {}", call_.q.cols,
-          call_.out.cols, width);
+    const std::int64_t out_width = std::int64_t{call_.heads} * value_dim_;
+    CHECK(call_.q.cols == width && call_.out.cols == out_width, "q has {} columns, out {}, not {} and {}", call_.q.cols,
+          call_.out.cols, width, out_width);
     CHECK(call_.query_starts.size() == sequences + 1, "{} query starts for {} sequences", call_.query_starts.size(),
           sequences);
     CHECK(
@@ -200,11 +188,20 @@ class Attention {
     for (const std::int32_t length : call_.seq_lens) runs += (length + kRunTokens - 1) / kRunTokens;
     const int wanted =
         (kUnitsPerThread * pool_.threads() + std::max(runs, 1) - 1) / std::max(runs, 1);  // head groups per run
-    return std::clamp(std::min(call_.kv.heads / wanted, kUnitRows / rows), 1, call_.kv.heads);
+    return std::clamp(std::min(call_.kv.heads / wanted, most_rows_ / rows), 1, call_.kv.heads);
+  }
+
+  // As many as give every thread several units, within limits.
+  int rows_per_unit() const {
+    const std::int64_t rows =
+        std::int64_t{call_.query_starts.back() - call_.query_starts.front()} * group_ * call_.kv.heads;
+    return static_cast<int>(
+        std::clamp<std::int64_t>(rows / (kUnitsPerThread * pool_.threads()), kFewestRows, most_rows_));
   }
 
   void plan_units() {
     scratch_.units.clear();
+    const int most_rows = rows_per_unit();
     for (int sequence = 0; sequence < static_cast<int>(call_.seq_lens.size()); ++sequence) {
       const int queries = query_count(sequence);
       const int length = call_.seq_lens[static_cast<std::size_t>(sequence)];
@@ -213,8 +210,9 @@ class Attention {
       CHECK((length - 1) / call_.kv.block_tokens < call_.block_tables.cols, "{} tokens in {} blocks of {}", length,
             call_.block_tables.cols, call_.kv.block_tokens);
       const int rows = queries * group_;
-      const int tiles = (rows + kUnitRows - 1) / kUnitRows;
-      const int heads = heads_per_unit(std::min(rows, kUnitRows));
+      const int tiles = (rows + most_rows - 1) / most_rows;
+      const int tile_rows = (rows + tiles - 1) / tiles;
+      const int heads = heads_per_unit(tile_rows);
       // The last rows see most: they come first, so that the threads finish together.
       for (int tile = tiles - 1; tile >= 0; --tile) {
         for (int head = 0; head < call_.kv.heads; head += heads) {
@@ -222,8 +220,8 @@ class Attention {
           unit.sequence = sequence;
           unit.first_head = head;
           unit.heads = std::min(heads, call_.kv.heads - head);
-          unit.first_row = tile * kUnitRows;
-          unit.rows = std::min(kUnitRows, rows - unit.first_row);
+          unit.first_row = tile * tile_rows;
+          unit.rows = std::min(tile_rows, rows - unit.first_row);
           unit.begin = row_begin(sequence, unit.first_row);
           unit.end = row_end(sequence, unit.first_row + unit.rows - 1);
           unit.first_run = unit.begin / kRunTokens;
@@ -239,7 +237,7 @@ class Attention {
     tasks.clear();
     const bool split = pool_.threads() > 1 && static_cast<int>(units.size()) < kUnitsPerThread * pool_.threads();
     if (split && runs_left.size() < units.size()) runs_left = std::vector<std::atomic<int>>(units.size());
-    std::int64_t total = 0;
+    std::size_t total = 0;
     for (int u = 0; u < static_cast<int>(units.size()); ++u) {
       Unit& unit = units[static_cast<std::size_t>(u)];
       if (!split || unit.runs == 1) {
@@ -247,24 +245,26 @@ class Attention {
         continue;
       }
       runs_left[static_cast<std::size_t>(u)].store(unit.runs, std::memory_order_relaxed);
-      unit.first_partial = total;
-      total += unit.runs;
+      unit.partials = total;
+      total += static_cast<std::size_t>(unit.runs) * unit_floats(unit);
       for (int run = unit.first_run; run < unit.first_run + unit.runs; ++run) tasks.push_back({u, run});
     }
-    partials_ = partials.at_least(static_cast<std::size_t>(total) * Accumulator::floats(padded_dim_));
+    grow(&partials, total * sizeof(float));
   }
 
+  // Whole cache lines.
+  std::size_t unit_floats(const Unit& unit) const { return Accumulator::floats(unit.all_rows(), padded_dim_); }
   Accumulator partial(const Unit& unit, int index) const {
-    return Accumulator(partials_ +
-                       static_cast<std::size_t>(unit.first_partial + index) * Accumulator::floats(padded_dim_));
+    float* memory = floats(scratch_.partials) + unit.partials + static_cast<std::size_t>(index) * unit_floats(unit);
+    return Accumulator(memory, unit.all_rows());
   }
 
   void run_task(const Task& task, Worker& worker) {
     const Unit& unit = scratch_.units[static_cast<std::size_t>(task.unit)];
     const float* q = load_queries(unit, worker);
-    Accumulator total(worker.total.data());
+    const Accumulator total(floats(worker.total), unit.all_rows());
     if (task.run < 0) {
-      Accumulator run(worker.run.data());
+      const Accumulator run(floats(worker.run), unit.all_rows());
       total.reset(unit.all_rows(), padded_dim_);
       for (int i = 0; i < unit.runs; ++i) {
         attend(unit, unit.first_run + i, q, worker, run);
@@ -284,15 +284,15 @@ class Attention {
   std::int64_t token(const Unit& unit, int r) const {
     return call_.query_starts[static_cast<std::size_t>(unit.sequence)] + (unit.first_row + r % unit.rows) / group_;
   }
-  std::int64_t column(const Unit& unit, int r) const {
+  std::int64_t head(const Unit& unit, int r) const {
     const int kv_head = unit.first_head + r / unit.rows;
-    return (std::int64_t{kv_head} * group_ + (unit.first_row + r % unit.rows) % group_) * dim_;
+    return std::int64_t{kv_head} * group_ + (unit.first_row + r % unit.rows) % group_;
   }
 
   const float* load_queries(const Unit& unit, Worker& worker) const {
-    float* q = worker.q.data();
+    float* q = floats(worker.q);
     for (int row = 0; row < unit.all_rows(); ++row) {
-      const float* from = call_.q.row(token(unit, row)) + column(unit, row);
+      const float* from = call_.q.row(token(unit, row)) + head(unit, row) * dim_;
       for (int d = 0; d < dim_; ++d) q[row * dim_ + d] = from[d] * q_scale_;
     }
     return q;
@@ -306,18 +306,22 @@ class Attention {
     int start = std::max(unit.begin / kTileTokens * kTileTokens, run * kRunTokens);
     AttentionTile tile;
     tile.kind = kind_;
-    tile.dim = dim_;
+    tile.key_dim = dim_;
+    tile.value_dim = value_dim_;
     tile.padded_dim = padded_dim_;
     tile.rows = unit.rows;
     tile.begin = begins.data();
     tile.end = ends.data();
     tile.cap = cap_;
     tile.keys = worker.keys.data();
-    tile.values = worker.values.data();
-    const std::int64_t values_offset = call_.kv.heads * head_bytes_;
-    TileVectors now, next;
-    find_tile(unit, start, now);
-    for (; start < last; start += kTileTokens, now = next) {
+    tile.wide_keys = floats(worker.wide_keys);
+    tile.values = floats(worker.values);
+    const std::int64_t key_head = call_.kv.block_tokens * key_bytes_, value_head = call_.kv.block_tokens * value_bytes_;
+    std::array<TileVectors, 2> vectors;  // of this tile and the next one, by turns
+    find_tile(unit, start, vectors[start / kTileTokens % 2]);
+    for (; start < last; start += kTileTokens) {
+      const TileVectors& now = vectors[start / kTileTokens % 2];
+      TileVectors& next = vectors[1 - start / kTileTokens % 2];
       if (start + kTileTokens < last) find_tile(unit, start + kTileTokens, next);
       for (int row = 0; row < unit.rows; ++row) {
         const auto r = static_cast<std::size_t>(row);
@@ -327,13 +331,13 @@ class Attention {
       tile.used_begin = now.begin;
       tile.used_end = now.end;
       for (int head = 0; head < unit.heads; ++head) {
-        tile.stored_keys = {now.keys.data(), head * head_bytes_};
-        tile.stored_values = {now.keys.data(), head * head_bytes_ + values_offset};
+        tile.stored_keys = {now.keys.data(), head * key_head};
+        tile.stored_values = {now.values.data(), head * value_head};
         const bool last_head = head + 1 == unit.heads;
         const TileVectors& after = last_head && start + kTileTokens < last ? next : now;
-        const std::int64_t offset = last_head ? 0 : (head + 1) * head_bytes_;
-        tile.next_keys = {after.keys.data(), offset};
-        tile.next_values = {after.keys.data(), offset + values_offset};
+        const int next_head = last_head ? 0 : head + 1;
+        tile.next_keys = {after.keys.data(), next_head * key_head};
+        tile.next_values = {after.values.data(), next_head * value_head};
         const std::int64_t first = std::int64_t{head} * unit.rows;
         tile.q = q + first * dim_;
         tile.max = result.max + first;
@@ -353,14 +357,21 @@ class Attention {
     for (int t = tile.begin; t < tile.end; ++index, offset = 0) {
       const std::int64_t block = table[index];
       CHECK(block >= 0, "block {} of sequence {} is {}", index, unit.sequence, block);
-      const std::byte* row = kv.base + block * kv.block_stride + unit.first_head * head_bytes_ + offset * vector_bytes_;
-      for (; t < tile.end && offset < kv.block_tokens; ++t, ++offset, row += vector_bytes_) {
-        tile.keys[static_cast<std::size_t>(t)] = row;
+      const std::byte* layer = kv.base + block * kv.block_stride;
+      const std::byte* key = layer + (std::int64_t{unit.first_head} * kv.block_tokens + offset) * key_bytes_;
+      const std::byte* value = layer + std::int64_t{kv.heads} * kv.block_tokens * key_bytes_ +
+                               (std::int64_t{unit.first_head} * kv.block_tokens + offset) * value_bytes_;
+      if (kv.values_in_keys) value = key;
+      for (; t < tile.end && offset < kv.block_tokens; ++t, ++offset, key += key_bytes_, value += value_bytes_) {
+        tile.keys[static_cast<std::size_t>(t)] = key;
+        tile.values[static_cast<std::size_t>(t)] = value;
       }
     }
-    const std::byte* seen = tile.keys[static_cast<std::size_t>(tile.begin)];
-    std::fill_n(tile.keys.begin(), tile.begin, seen);  // what nobody sees must be readable all the same
-    std::fill(tile.keys.begin() + tile.end, tile.keys.end(), seen);
+    for (auto* vectors : {&tile.keys, &tile.values}) {  // what nobody sees must be readable all the same
+      const std::byte* seen = (*vectors)[static_cast<std::size_t>(tile.begin)];
+      std::fill_n(vectors->begin(), tile.begin, seen);
+      std::fill(vectors->begin() + tile.end, vectors->end(), seen);
+    }
   }
 
   void merge(const Unit& unit, const Accumulator& run, const Accumulator& total) const {
@@ -369,8 +380,8 @@ class Attention {
 
   void finish(const Unit& unit, const Accumulator& total) const {
     for (int row = 0; row < unit.all_rows(); ++row) {
-      kernels_.attention_finish(dim_, total.sum[row], total.out + std::int64_t{row} * padded_dim_,
-                                call_.out.row(token(unit, row)) + column(unit, row));
+      kernels_.attention_finish(value_dim_, total.sum[row], total.out + std::int64_t{row} * padded_dim_,
+                                call_.out.row(token(unit, row)) + head(unit, row) * value_dim_);
     }
   }
 
@@ -379,10 +390,10 @@ class Attention {
   const AttentionCall& call_;
   AttentionScratch::Impl& scratch_;
   KvKind kind_;
-  int dim_ = 0, padded_dim_ = 0, group_ = 0;
-  std::int64_t vector_bytes_ = 0, head_bytes_ = 0;
+  int dim_ = 0, value_dim_ = 0, padded_dim_ = 0, group_ = 0;
+  int most_rows_ = 0;                             // of a unit
+  std::int64_t key_bytes_ = 0, value_bytes_ = 0;  // from one token's vector to the next one's
   float q_scale_ = 0.0f, cap_ = 0.0f;
-  float* partials_ = nullptr;
   std::atomic<std::size_t> next_task_ = 0;
 };
 

@@ -11,13 +11,17 @@
 //     matter with which other rows a row shares a tile. What nobody sees (beyond seq_len, before the window) is not
 //     read.
 //   * Every 512 positions (a run) the row starts afresh; the runs' partial results are always merged in ascending
-//   order, whether one
-//     thread did them all or each was another's (Flash-Decoding).
-// Work is cut into (sequence, KV head, up to 48 rows of (token, query head)) and, when those are too few for the
+//   order, whether one thread did them all or each was another's (Flash-Decoding).
+// Work is cut into (sequence, KV head, up to 264 rows of (token, query head)) and, when those are too few for the
 // threads, into runs. Where few rows share the KV (decode) a piece takes several KV heads, to read long stretches.
 //
-// Cost: keys and values are read once per 48 rows and widened to F32 in the cache; beyond that 2 multiply-adds per
-// (row, token, dimension) and one exponential per (row, token).
+// How the time is spent
+//   * Keys are transposed as they are stored, so that a vector holds one dimension of several tokens. With more than a
+//   few rows, they and the values are then widened to F32, in pieces that stay in the first-level cache while four
+//   blocks of rows pass over them. That is done once for all rows of a unit; beyond it there are 2 multiply-adds per
+//   (row, token, dimension) and one exponential per (row, token).
+//   * With few rows, keys and values are widened as they are used, and the lines of the next tile are asked for all
+//   along: there reading takes the time.
 // Threads: one caller at a time per scratch. Allocates only while the scratch grows.
 #pragma once
 

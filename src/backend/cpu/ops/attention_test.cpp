@@ -20,9 +20,14 @@ struct Shape {
   int heads = 1, kv_heads = 1, dim = 64, block_tokens = 16, window = 0;
   float softcap = 0.0f;
   DType dtype = DType::kF32;
+  int value_dim = 0;  // 0: dim
+  bool values_in_keys = false;
 
+  int value_size() const { return value_dim == 0 ? dim : value_dim; }
   std::int64_t width() const { return std::int64_t{heads} * dim; }
+  std::int64_t out_width() const { return std::int64_t{heads} * value_size(); }
   std::int64_t kv_width() const { return std::int64_t{kv_heads} * dim; }
+  std::int64_t value_width() const { return values_in_keys ? 0 : std::int64_t{kv_heads} * value_size(); }
 };
 
 // A sequence's content is a function of (seed, position): the same whatever batch it is in.
@@ -65,14 +70,17 @@ class Arena {
       for (int b = 0; b < count; ++b)
         tables_[s * static_cast<std::size_t>(max_blocks_) + static_cast<std::size_t>(b)] = order[next++];
     }
-    const std::int64_t layer_bytes = 2 * shape.block_tokens * tensor::row_bytes(shape.dtype, shape.kv_width());
+    const std::int64_t layer_bytes =
+        shape.block_tokens * tensor::row_bytes(shape.dtype, shape.kv_width() + shape.value_width());
     memory_.assign(static_cast<std::size_t>(layer_bytes * kLayers * blocks), std::byte{0xff});
     view_ = {memory_.data() + layer_bytes,
              layer_bytes * kLayers,
              shape.block_tokens,
              shape.kv_heads,
              shape.dim,
-             shape.dtype};
+             shape.dtype,
+             shape.value_dim,
+             shape.values_in_keys};
   }
 
   void write(ThreadPool& pool, Isa isa, int sequence, std::uint64_t seed, int from, int to) {
@@ -80,14 +88,14 @@ class Arena {
     std::vector<std::int64_t> slots;
     for (int position = from; position < to; ++position) {
       const auto key = random_row(seed, position, 1, shape_.kv_width()),
-                 value = random_row(seed, position, 2, shape_.kv_width());
+                 value = random_row(seed, position, 2, shape_.value_width());
       k.insert(k.end(), key.begin(), key.end());
       v.insert(v.end(), value.begin(), value.end());
       slots.push_back(std::int64_t{table(sequence)[position / shape_.block_tokens]} * shape_.block_tokens +
                       position % shape_.block_tokens);
     }
     kv_write(pool, isa,
-             {{k.data(), to - from, shape_.kv_width()}, {v.data(), to - from, shape_.kv_width()}, view_, slots});
+             {{k.data(), to - from, shape_.kv_width()}, {v.data(), to - from, shape_.value_width()}, view_, slots});
   }
 
   // Makes the blocks wholly before `position` unreadable, as the KV manager does with what has left the window.
@@ -99,12 +107,11 @@ class Arena {
     const std::int64_t block =
         tables_[static_cast<std::size_t>(sequence * max_blocks_ + position / shape_.block_tokens)];
     const std::int64_t bytes = tensor::row_bytes(shape_.dtype, 1);
-    const std::byte* at =
-        view_.base + block * view_.block_stride +
-        (((std::int64_t{value} * shape_.kv_heads + head) * shape_.block_tokens + position % shape_.block_tokens) *
-             shape_.dim +
-         d) *
-            bytes;
+    const bool apart = value && !shape_.values_in_keys;
+    const int dim = apart ? shape_.value_size() : shape_.dim;
+    const std::int64_t before = apart ? shape_.kv_width() * shape_.block_tokens : 0;
+    const std::int64_t token = std::int64_t{head} * shape_.block_tokens + position % shape_.block_tokens;
+    const std::byte* at = view_.base + block * view_.block_stride + (before + token * dim + d) * bytes;
     std::uint16_t half = 0;
     float full = 0;
     if (bytes == 4) std::memcpy(&full, at, 4);
@@ -142,10 +149,11 @@ std::vector<float> attend(ThreadPool& pool, Isa isa, const Shape& shape, const A
     starts.push_back(starts.back() + s.queries);
     lengths.push_back(s.length);
   }
-  std::vector<float> out(q.size(), std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> out(static_cast<std::size_t>(starts.back() * shape.out_width()),
+                         std::numeric_limits<float>::quiet_NaN());
   AttentionCall call;
   call.q = {q.data(), starts.back(), shape.width()};
-  call.out = {out.data(), starts.back(), shape.width()};
+  call.out = {out.data(), starts.back(), shape.out_width()};
   call.kv = arena.view();
   call.heads = shape.heads;
   call.query_starts = starts;
@@ -167,7 +175,7 @@ std::vector<double> expected(const Shape& shape, const Arena& arena, const std::
       const auto q = random_row(sequence.seed, p, 0, shape.width());
       for (int head = 0; head < shape.heads; ++head) {
         const int kv_head = head / (shape.heads / shape.kv_heads);
-        std::vector<double> weights, result(static_cast<std::size_t>(shape.dim), 0.0);
+        std::vector<double> weights, result(static_cast<std::size_t>(shape.value_size()), 0.0);
         const int first = shape.window > 0 ? std::max(0, p + 1 - shape.window) : 0;
         for (int t = first; t <= p; ++t) {
           double score = 0;
@@ -182,7 +190,7 @@ std::vector<double> expected(const Shape& shape, const Arena& arena, const std::
         double sum = 0;
         for (double& w : weights) sum += w = std::exp(w - top);
         for (int t = first; t <= p; ++t) {
-          for (int d = 0; d < shape.dim; ++d) {
+          for (int d = 0; d < shape.value_size(); ++d) {
             result[static_cast<std::size_t>(d)] +=
                 weights[static_cast<std::size_t>(t - first)] / sum * arena.stored(s, true, kv_head, t, d);
           }
@@ -212,6 +220,20 @@ class AttentionTest : public testing::TestWithParam<Isa> {
     return arena;
   }
 
+  void expect_definition(const Shape& shape, const std::vector<Sequence>& batch) {
+    const Arena arena = written(shape, batch, 42);
+    const auto out = attend(pool_, GetParam(), shape, arena, batch, scratch_);
+    const auto want = expected(shape, arena, batch);
+    ASSERT_EQ(out.size(), want.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      ASSERT_FALSE(std::isnan(out[i])) << "dim " << shape.dim << ", element " << i;
+      worst = std::max(worst, std::abs(out[i] - want[i]));
+    }
+    // Of chains of as many roundings as there are dimensions.
+    EXPECT_LT(worst, 4e-8 * std::max(shape.dim, 250)) << "dim " << shape.dim << ", window " << shape.window;
+  }
+
   ThreadPool pool_{2};
   AttentionScratch scratch_;
 };
@@ -227,21 +249,46 @@ TEST_P(AttentionTest, AgreesWithTheDefinition) {
       {.heads = 2, .kv_heads = 2, .dim = 128, .block_tokens = 32, .dtype = DType::kBF16},
       {.heads = 4, .kv_heads = 1, .dim = 256, .block_tokens = 16, .window = 512, .dtype = DType::kF16},
       {.heads = 71, .kv_heads = 1, .dim = 8, .block_tokens = 3, .dtype = DType::kF32},
+      {.heads = 6, .kv_heads = 2, .dim = 72, .block_tokens = 5, .dtype = DType::kF16, .value_dim = 48},
+      {.heads = 4, .kv_heads = 2, .dim = 32, .block_tokens = 7, .dtype = DType::kF32, .value_dim = 40},
+      {.heads = 2,
+       .kv_heads = 1,
+       .dim = 96,
+       .block_tokens = 16,
+       .dtype = DType::kBF16,
+       .value_dim = 64,
+       .values_in_keys = true},
+      {.heads = 9,
+       .kv_heads = 1,
+       .dim = 24,
+       .block_tokens = 3,
+       .window = 70,
+       .dtype = DType::kF16,
+       .value_dim = 8,
+       .values_in_keys = true},
       {.heads = 3, .kv_heads = 1, .dim = 40, .block_tokens = 1000, .window = 1, .dtype = DType::kF32},
   };
   const std::vector<Sequence> batch = {{1, 1, 1},  {2, 100, 100}, {3, 64, 1},  {4, 580, 3},
                                        {5, 65, 2}, {6, 0, 0},     {7, 513, 20}};
-  for (const Shape& shape : shapes) {
-    const Arena arena = written(shape, batch, 42);
-    const auto out = attend(pool_, GetParam(), shape, arena, batch, scratch_);
-    const auto want = expected(shape, arena, batch);
-    ASSERT_EQ(out.size(), want.size());
-    double worst = 0;
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      ASSERT_FALSE(std::isnan(out[i])) << "dim " << shape.dim << ", element " << i;
-      worst = std::max(worst, std::abs(out[i] - want[i]));
+  for (const Shape& shape : shapes) expect_definition(shape, batch);
+}
+
+// DeepSeek's shape: keys of 576, the first 512 of which are the value; few and many query heads on the one KV head.
+TEST_P(AttentionTest, AgreesWithTheDefinitionOfLatentAttention) {
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int heads : {1, 16, 128}) {
+      for (const int window : {0, 61}) {
+        const Shape shape = {.heads = heads,
+                             .kv_heads = 1,
+                             .dim = 576,
+                             .block_tokens = 16,
+                             .window = window,
+                             .dtype = type,
+                             .value_dim = 512,
+                             .values_in_keys = true};
+        expect_definition(shape, {{1, 1, 1}, {2, 67, 3}, {3, heads == 128 ? 131 : 515, 2}});
+      }
     }
-    EXPECT_LT(worst, 1e-5) << "dim " << shape.dim << ", window " << shape.window;
   }
 }
 
@@ -272,6 +319,7 @@ TEST_P(AttentionTest, BitsDoNotDependOnChunksBlocksOrThreads) {
       {.heads = 5, .kv_heads = 1, .dim = 24, .window = 37, .dtype = DType::kBF16},
       {.heads = 4, .kv_heads = 2, .dim = 80, .softcap = 5.0f, .dtype = DType::kF32},
       {.heads = 2, .kv_heads = 1, .dim = 32, .window = 600, .dtype = DType::kF16},
+      {.heads = 7, .kv_heads = 1, .dim = 80, .dtype = DType::kF16, .value_dim = 64, .values_in_keys = true},
   };
   const Sequence sequence = {11, 640, 640};
   for (Shape& shape : shapes) {

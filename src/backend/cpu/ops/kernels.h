@@ -24,32 +24,36 @@ struct StoredVectors {
   std::int64_t offset = 0;  // bytes
 };
 
+// Columns of values and outputs are padded to this, so that every ISA works on whole vectors.
+constexpr int kPadding = 16;
+
+// Widened values lie in pieces of so many columns, each piece token after token.
+constexpr int kValuePiece = 64;
+
 // One tile of keys and values against some query rows; see attention.h for the algorithm.
 struct AttentionTile {
   KvKind kind = KvKind::kF32;
-  int dim = 0;
+  int key_dim = 0, value_dim = 0;
+  int padded_dim = 0;  // value_dim rounded up to kPadding
   StoredVectors stored_keys, stored_values;
   StoredVectors next_keys, next_values;  // what comes after this tile: fetched into the cache meanwhile
   int used_begin = 0, used_end = 0;      // tokens that some row sees; others may hold anything and are not looked at
 
   int rows = 0;
   const float* q =
-      nullptr;  // [rows][dim], scaled so that scores are base-2 logarithms (before the cap, if there is one)
+      nullptr;  // [rows][key_dim], scaled so that scores are base-2 logarithms (before the cap, if there is one)
   const int* begin = nullptr;  // [rows] row r sees tokens [begin[r], end[r]) of the tile; nothing where begin >= end
   const int* end = nullptr;
   float cap = 0.0f;  // > 0: score = cap * tanh(score)
 
-  float* keys = nullptr;    // scratch [dim][kTileTokens]
-  float* values = nullptr;  // scratch [kTileTokens][padded_dim]
-  int padded_dim = 0;       // dim rounded up to kPadding
+  std::byte* keys = nullptr;   // scratch [key_dim][kTileTokens] of the stored type
+  float* wide_keys = nullptr;  // scratch [key_dim][kTileTokens]
+  float* values = nullptr;     // scratch [pieces][kTileTokens][kValuePiece]
 
   float* max = nullptr;  // [rows] running maximum of the scores, -infinity at first
   float* sum = nullptr;  // [rows] running sum of 2^(score - max), 0 at first
   float* out = nullptr;  // [rows][padded_dim] running sum of 2^(score - max) * value, 0 at first
 };
-
-// Columns of values and outputs are padded to this, so that every ISA works on whole vectors.
-constexpr int kPadding = 16;
 
 // One head of one row.
 struct HeadNormRope {
@@ -69,7 +73,7 @@ struct OpKernels {
   // nothing.
   void (*attention_merge)(int rows, int padded_dim, const float* max, const float* sum, const float* out,
                           float* total_max, float* total_sum, float* total_out);
-  // y = total / sum
+  // y = total * (1 / sum)
   void (*attention_finish)(int dim, float sum, const float* total, float* y);
 
   void (*head_norm_rope)(const HeadNormRope& head);

@@ -80,23 +80,32 @@ void head_norm_rope(ThreadPool& pool, Isa isa, const HeadNormRopeCall& call) {
 void kv_write(ThreadPool& pool, Isa isa, const KvWriteCall& call) {
   const KvLayerView& kv = call.kv;
   const std::int64_t width = std::int64_t{kv.heads} * kv.head_dim;
-  CHECK(call.k.rows == call.v.rows && static_cast<std::int64_t>(call.slots.size()) == call.k.rows,
+  const int value_dim = kv.values_in_keys ? 0 : kv.value_size();  // of what is stored for itself
+  const std::int64_t value_width = std::int64_t{kv.heads} * value_dim;
+  CHECK((value_dim == 0 || call.k.rows == call.v.rows) && static_cast<std::int64_t>(call.slots.size()) == call.k.rows,
         "{} keys, {} values, {} slots", call.k.rows, call.v.rows, call.slots.size());
-  CHECK(call.k.cols == width && call.v.cols == width, "{} and {} columns for {} heads of {}", call.k.cols, call.v.cols,
-        kv.heads, kv.head_dim);
-  CHECK(kv.head_dim % 8 == 0 && kv.block_tokens > 0, "head_dim {}, block_tokens {}", kv.head_dim, kv.block_tokens);
+  CHECK(call.k.cols == width && call.v.cols == value_width, "{} and {} columns for {} heads of {} and {}", call.k.cols,
+        call.v.cols, kv.heads, kv.head_dim, value_dim);
+  CHECK(kv.head_dim % 8 == 0 && value_dim % 8 == 0 && kv.block_tokens > 0, "heads of {} and {}, block_tokens {}",
+        kv.head_dim, value_dim, kv.block_tokens);
   const OpKernels& kernels = op_kernels(isa);
   const KvKind kind = kv_kind(kv.dtype);
-  const std::int64_t vector_bytes = tensor::row_bytes(kv.dtype, kv.head_dim);
-  const std::int64_t head_bytes = kv.block_tokens * vector_bytes;
-  for_ranges(pool, call.k.rows, call.k.rows * width * 2, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t key_bytes = tensor::row_bytes(kv.dtype, kv.head_dim);
+  const std::int64_t value_bytes = tensor::row_bytes(kv.dtype, value_dim);
+  for_ranges(pool, call.k.rows, call.k.rows * (width + value_width), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t slot = call.slots[static_cast<std::size_t>(row)];
       CHECK(slot >= 0, "slot {}", slot);
-      std::byte* to = kv.base + slot / kv.block_tokens * kv.block_stride + slot % kv.block_tokens * vector_bytes;
+      std::byte* block = kv.base + slot / kv.block_tokens * kv.block_stride;
+      const std::int64_t token = slot % kv.block_tokens;
       for (int head = 0; head < kv.heads; ++head) {
-        kernels.store_kv(kind, call.k.row(row) + head * kv.head_dim, kv.head_dim, to + head * head_bytes);
-        kernels.store_kv(kind, call.v.row(row) + head * kv.head_dim, kv.head_dim, to + (kv.heads + head) * head_bytes);
+        kernels.store_kv(kind, call.k.row(row) + head * kv.head_dim, kv.head_dim,
+                         block + (head * kv.block_tokens + token) * key_bytes);
+      }
+      std::byte* values = block + kv.heads * kv.block_tokens * key_bytes;
+      for (int head = 0; head < kv.heads && value_dim > 0; ++head) {
+        kernels.store_kv(kind, call.v.row(row) + head * value_dim, value_dim,
+                         values + (head * kv.block_tokens + token) * value_bytes);
       }
     }
   });
