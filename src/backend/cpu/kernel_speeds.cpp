@@ -21,16 +21,28 @@ constexpr std::int64_t kOutputs = 8192, kInputs = 2048;
 // Its attention.
 constexpr int kHeads = 32, kKvHeads = 8, kHeadDim = 64, kBlockTokens = 16;
 constexpr std::int64_t kWidth = kHeads * kHeadDim;
+
+struct HeadShape {
+  int heads = kHeads, kv_heads = kKvHeads, key_dim = kHeadDim, value_dim = kHeadDim;
+  bool values_in_keys = false;
+
+  std::int64_t width() const { return std::int64_t{heads} * key_dim; }
+  std::int64_t out_width() const { return std::int64_t{heads} * value_dim; }
+  std::int64_t stored_width() const { return std::int64_t{kv_heads} * (key_dim + (values_in_keys ? 0 : value_dim)); }
+};
+// DeepSeek's, with its projections absorbed.
+constexpr HeadShape kLatent = {.heads = 128, .kv_heads = 1, .key_dim = 576, .value_dim = 512, .values_in_keys = true};
 constexpr std::int64_t kPositions = 8192;
 
 constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
                                      DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
 constexpr std::array kKvTypes = {DType::kF32, DType::kF16, DType::kBF16};
 
-constexpr std::array<std::string_view, 8> kOps = {"linear",
+constexpr std::array<std::string_view, 9> kOps = {"linear",
                                                   "gated_linear",
                                                   "attention_decode_512",
                                                   "attention_decode_8192",
+                                                  "attention_decode_mla",
                                                   "attention_prefill_512",
                                                   "attention_prefill_8192",
                                                   "rms_norm",
@@ -164,19 +176,23 @@ class Measurement {
          {std::tuple{"attention_decode_512", "attention_prefill_512", 512},
           std::tuple{"attention_decode_8192", "attention_prefill_8192", 8192}}) {
       for (const std::int64_t rows : options_.rows) {
-        if (asked(decode)) attend(decode, type, arena, rows, 1, context);
+        if (asked(decode)) attend(decode, type, arena, {}, rows, 1, context);
       }
       for (const std::int64_t rows : options_.rows) {
-        if (asked(prefill) && rows <= context) attend(prefill, type, arena, 1, rows, context);
+        if (asked(prefill) && rows <= context) attend(prefill, type, arena, {}, 1, rows, context);
       }
+    }
+    constexpr std::string_view kMla = "attention_decode_mla";
+    for (const std::int64_t rows : options_.rows) {
+      if (asked(kMla)) attend(kMla, type, arena, kLatent, rows, 1, 512);
     }
   }
 
   // Attention of `sequences` sequences of `context` tokens each, their last `queries` computed. Blocks are scattered
   // over the arena, which is used round and round.
-  void attend(std::string_view op, DType type, const Buffer& arena, std::int64_t sequences, std::int64_t queries,
-              int context) {
-    const std::int64_t block_bytes = 2 * kBlockTokens * tensor::row_bytes(type, kKvHeads * kHeadDim);
+  void attend(std::string_view op, DType type, const Buffer& arena, const HeadShape& shape, std::int64_t sequences,
+              std::int64_t queries, int context) {
+    const std::int64_t block_bytes = kBlockTokens * tensor::row_bytes(type, shape.stored_width());
     const std::int64_t blocks = static_cast<std::int64_t>(arena.size()) / block_bytes;
     const std::int64_t per_sequence = (context + kBlockTokens - 1) / kBlockTokens, per_call = sequences * per_sequence;
     std::vector<std::int32_t> order(static_cast<std::size_t>(blocks));
@@ -188,19 +204,21 @@ class Measurement {
     for (std::int64_t s = 0; s <= sequences; ++s) starts.push_back(static_cast<std::int32_t>(s * queries));
     lengths.assign(static_cast<std::size_t>(sequences), context);
     const std::int64_t rows = sequences * queries;
-    std::vector<float> q(static_cast<std::size_t>(rows * kWidth), 0.5f), out(q.size());
+    std::vector<float> q(static_cast<std::size_t>(rows * shape.width()), 0.5f),
+        out(static_cast<std::size_t>(rows * shape.out_width()));
     AttentionCall call;
-    call.q = {q.data(), rows, kWidth};
-    call.kv = {arena.data(), block_bytes, kBlockTokens, kKvHeads, kHeadDim, type};
-    call.heads = kHeads;
+    call.q = {q.data(), rows, shape.width()};
+    call.kv = {arena.data(),  block_bytes, kBlockTokens,    shape.kv_heads,
+               shape.key_dim, type,        shape.value_dim, shape.values_in_keys};
+    call.heads = shape.heads;
     call.query_starts = starts;
     call.seq_lens = lengths;
     call.scale = 0.125f;
-    call.out = {out.data(), rows, kWidth};
+    call.out = {out.data(), rows, shape.out_width()};
     const double seen = static_cast<double>(queries) * (context - static_cast<double>(queries - 1) / 2);
     std::int64_t turn = 0;
     measure(op, type, rows, static_cast<double>(per_call * block_bytes),
-            4.0 * static_cast<double>(sequences * kWidth) * seen, [&] {
+            2.0 * static_cast<double>(sequences * (shape.width() + shape.out_width())) * seen, [&] {
               call.block_tables = {tables.data() + turn, sequences, per_sequence};
               turn = (turn + per_call) % blocks;
               backend_.attention(call);

@@ -293,7 +293,10 @@ class Attention {
     float* q = floats(worker.q);
     for (int row = 0; row < unit.all_rows(); ++row) {
       const float* from = call_.q.row(token(unit, row)) + head(unit, row) * dim_;
-      for (int d = 0; d < dim_; ++d) q[row * dim_ + d] = from[d] * q_scale_;
+      float* to = q + std::int64_t{row} * dim_;
+      for (int d = 0; d < dim_; d += 8) {
+        for (int i = 0; i < 8; ++i) to[d + i] = from[d + i] * q_scale_;
+      }
     }
     return q;
   }
@@ -337,7 +340,7 @@ class Attention {
         const TileVectors& after = last_head && start + kTileTokens < last ? next : now;
         const int next_head = last_head ? 0 : head + 1;
         tile.next_keys = {after.keys.data(), next_head * key_head};
-        tile.next_values = {after.values.data(), next_head * value_head};
+        if (!call_.kv.values_in_keys) tile.next_values = {after.values.data(), next_head * value_head};
         const std::int64_t first = std::int64_t{head} * unit.rows;
         tile.q = q + first * dim_;
         tile.max = result.max + first;

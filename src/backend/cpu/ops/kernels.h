@@ -36,8 +36,9 @@ struct AttentionTile {
   int key_dim = 0, value_dim = 0;
   int padded_dim = 0;  // value_dim rounded up to kPadding
   StoredVectors stored_keys, stored_values;
-  StoredVectors next_keys, next_values;  // what comes after this tile: fetched into the cache meanwhile
-  int used_begin = 0, used_end = 0;      // tokens that some row sees; others may hold anything and are not looked at
+  // What comes after this tile: fetched into the cache meanwhile. No next_values where values lie in keys.
+  StoredVectors next_keys, next_values;
+  int used_begin = 0, used_end = 0;  // tokens that some row sees; others may hold anything and are not looked at
 
   int rows = 0;
   const float* q =
