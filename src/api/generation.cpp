@@ -129,6 +129,7 @@ void Generation::flush(double now_s) {
   if (failure_)
     return give_up({ErrorCode::kInternal, "the engine could not go on with this request: " + *failure_, {}}, now_s);
   const bool done = open_choices_ == 0;
+  if (done) finish(choices_.front().text.finished_by_stop() ? "stop" : "length", 200, now_s);
   if (job_.request.stream) {
     if (done && job_.request.include_usage) append_usage_event(events_, frame_, usage());
     if (done) events_.append(kDoneEvent);
@@ -138,14 +139,11 @@ void Generation::flush(double now_s) {
   } else if (done) {
     job_.reply->send(200, "application/json", whole());
   }
-  if (!done) return;
-  const auto& first = choices_.front();
-  const bool stopped = first.text.finished_by_stop();
-  finish(stopped ? "stop" : "length", 200, now_s);
 }
 
 void Generation::give_up(const Error& error, double now_s) {
   if (complete_) return;
+  finish(error.code == ErrorCode::kInternal ? "error" : "abort", http_status(error), now_s);
   if (!job_.request.stream || ids_.empty()) {
     HttpHeaders headers;
     if (error.code == ErrorCode::kOverloaded) headers.emplace_back("Retry-After", "1");
@@ -156,7 +154,6 @@ void Generation::give_up(const Error& error, double now_s) {
     job_.reply->write(events_);
     job_.reply->end();
   }
-  finish(error.code == ErrorCode::kInternal ? "error" : "abort", http_status(error), now_s);
 }
 
 void Generation::client_left(double now_s) {
@@ -164,6 +161,7 @@ void Generation::client_left(double now_s) {
   if (!complete_) finish("abort", kClientClosedRequest, now_s);
 }
 
+// Before the last bytes are handed on, so that a client that has its whole reply finds itself counted.
 void Generation::finish(std::string_view reason, int status, double now_s) {
   complete_ = true;
   const Usage used = usage();

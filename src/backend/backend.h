@@ -204,6 +204,7 @@ class Backend {
 
   // Runs task(i) for i in [0, count) on the compute threads and waits. For host-side work per row (sampling).
   virtual void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& task) = 0;
+  virtual int compute_threads() const = 0;
   virtual void synchronize() = 0;
 };
 

@@ -46,6 +46,11 @@ Runner::Runner(backend::Backend& backend, model::Model& model, model::KvView kv_
   const auto row_bytes = vocab * static_cast<std::int64_t>(sizeof(float));
   piece_rows_ = std::clamp(kLogitsBytes / row_bytes, kMinPieceRows, kMaxPieceRows);
   logits_memory_ = backend.allocate(static_cast<std::size_t>(piece_rows_ * row_bytes));
+  scratch_.resize(static_cast<std::size_t>(backend.compute_threads()));
+  for (RowScratch& scratch : scratch_) {
+    scratch.raw.reserve(static_cast<std::size_t>(vocab));
+    scratch.sampler.candidates.reserve(static_cast<std::size_t>(vocab));
+  }
 }
 
 void Runner::build_batch(const sched::StepPlan& plan, const sched::Scheduler& scheduler, const kv::KvManager& kv,
@@ -103,7 +108,7 @@ void Runner::add_tables(const sched::StepPlan& plan, const kv::KvManager& kv) {
   }
 }
 
-void Runner::read_row(const LogitRow& row, tensor::Matrix<float> logits, std::int64_t i) {
+void Runner::read_row(const LogitRow& row, tensor::Matrix<float> logits, std::int64_t i, RowScratch& scratch) {
   const std::span<float> values(logits.row(i), static_cast<std::size_t>(vocab_));
   const sample::SamplingParams& params = row.sequence->request.sampling;
   std::string_view& flaw = flaws_[static_cast<std::size_t>(i)];
@@ -118,14 +123,13 @@ void Runner::read_row(const LogitRow& row, tensor::Matrix<float> logits, std::in
   // known after.
   Sampled& out = sampled_[row.sampled_index];
   if (params.logprobs < 0) {
-    out.token = row.sequence->sampler.sample(values, row.position + 1);
+    out.token = row.sequence->sampler.sample(values, row.position + 1, scratch.sampler);
     if (!out.token) flaw = unsampled_flaw(values);
     return;
   }
-  thread_local std::vector<float> raw;
-  raw.assign(values.begin(), values.end());
-  out.token = row.sequence->sampler.sample(values, row.position + 1);
-  if (out.token) out.logprobs = sample::row_logprobs(raw, *out.token, params.logprobs);
+  scratch.raw.assign(values.begin(), values.end());
+  out.token = row.sequence->sampler.sample(values, row.position + 1, scratch.sampler);
+  if (out.token) out.logprobs = sample::row_logprobs(scratch.raw, *out.token, params.logprobs);
   if (!out.token) flaw = unsampled_flaw(values);
 }
 
@@ -140,8 +144,13 @@ const std::vector<Runner::Sampled>& Runner::run(const sched::StepPlan& plan, con
     model_.logits(begin, logits);
     prompt_logprobs_.assign(static_cast<std::size_t>(rows), {});
     flaws_.assign(static_cast<std::size_t>(rows), {});
-    const auto read = [&](std::int64_t i) { read_row(logit_rows_[static_cast<std::size_t>(begin + i)], logits, i); };
-    backend_.parallel_for(rows, std::cref(read));
+    const auto parts = static_cast<std::int64_t>(scratch_.size());
+    const auto read = [&](std::int64_t part) {
+      for (std::int64_t i = rows * part / parts; i < rows * (part + 1) / parts; ++i) {
+        read_row(logit_rows_[static_cast<std::size_t>(begin + i)], logits, i, scratch_[static_cast<std::size_t>(part)]);
+      }
+    };
+    backend_.parallel_for(parts, std::cref(read));
     for (std::int64_t i = 0; i < rows; ++i) {
       const LogitRow& row = logit_rows_[static_cast<std::size_t>(begin + i)];
       const std::string_view flaw = flaws_[static_cast<std::size_t>(i)];

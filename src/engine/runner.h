@@ -43,10 +43,17 @@ class Runner {
     std::size_t sampled_index = 0;
   };
 
+  // What one thread needs to read rows, as large as the vocabulary. All of it is there from the start: which thread
+  // reads which row differs from step to step, and a step is not to allocate.
+  struct RowScratch {
+    std::vector<float> raw;
+    sample::SamplerScratch sampler;
+  };
+
   void build_batch(const sched::StepPlan& plan, const sched::Scheduler& scheduler, const kv::KvManager& kv,
                    const std::function<Sequence&(SeqId)>& find);
   void add_tables(const sched::StepPlan& plan, const kv::KvManager& kv);
-  void read_row(const LogitRow& row, tensor::Matrix<float> logits, std::int64_t i);
+  void read_row(const LogitRow& row, tensor::Matrix<float> logits, std::int64_t i, RowScratch& scratch);
 
   backend::Backend& backend_;
   model::Model& model_;
@@ -55,6 +62,7 @@ class Runner {
   std::int64_t piece_rows_;
   std::unique_ptr<backend::Buffer> logits_memory_;
   std::int64_t vocab_;
+  std::vector<RowScratch> scratch_;  // one per compute thread
   std::vector<LogitRow> logit_rows_;
   std::vector<Sampled> sampled_;
   // One per logit row of the piece in hand.

@@ -21,10 +21,7 @@ constexpr std::size_t kFirstTopPCandidates = 256;
 // Tokens at least this likely, relative to the best, are looked at first; then this times less likely ones, and so on.
 constexpr float kFirstThreshold = 1.0f / 16;
 
-struct Candidate {
-  float weight;  // relative to the best token's
-  TokenId id;
-};
+using Candidate = SamplerScratch::Candidate;
 
 }  // namespace
 
@@ -71,7 +68,7 @@ void Sampler::apply_bias_and_penalties(std::span<float> logits) const {
   }
 }
 
-std::optional<TokenId> Sampler::sample(std::span<float> logits, std::int64_t position) {
+std::optional<TokenId> Sampler::sample(std::span<float> logits, std::int64_t position, SamplerScratch& scratch) {
   apply_bias_and_penalties(logits);
   const float max = row_max(logits);
   if (!std::isfinite(max)) return std::nullopt;
@@ -80,7 +77,7 @@ std::optional<TokenId> Sampler::sample(std::span<float> logits, std::int64_t pos
   exp_row(logits, max, params_.temperature, std::max(params_.min_p, std::numeric_limits<float>::min()));
   const double noise = uniform(params_.seed, static_cast<std::uint64_t>(position));
   if (params_.top_k <= 0 && params_.top_p >= 1.0f) return draw_from_all(logits, noise);
-  return draw_from_best(logits, noise);
+  return draw_from_best(logits, noise, scratch);
 }
 
 // The token where the running sum of `weights` passes noise * their sum.
@@ -107,9 +104,8 @@ TokenId Sampler::draw_from_all(std::span<const float> weights, double noise) con
   return static_cast<TokenId>(last);
 }
 
-TokenId Sampler::draw_from_best(std::span<const float> weights, double noise) const {
-  // Per thread, not per sequence: a flat distribution over a large vocabulary makes it megabytes.
-  thread_local std::vector<Candidate> candidates;
+TokenId Sampler::draw_from_best(std::span<const float> weights, double noise, SamplerScratch& scratch) const {
+  auto& candidates = scratch.candidates;
   const bool by_count = params_.top_k > 0;
   const Mass all = mass_from(weights, std::numeric_limits<float>::min());
   const std::size_t wanted_count = by_count ? std::min(all.count, static_cast<std::size_t>(params_.top_k)) : 0;

@@ -19,6 +19,16 @@
 
 namespace weir::sample {
 
+// What choosing from the best tokens needs beside the row; as large as a vocabulary, so threads have one each and not
+// sequences.
+struct SamplerScratch {
+  struct Candidate {
+    float weight;  // relative to the best token's
+    TokenId id;
+  };
+  std::vector<Candidate> candidates;
+};
+
 class Sampler {
  public:
   // `end_ids`: ids that may not come before min_tokens (end-of-text and stop ids), empty without min_tokens.
@@ -26,7 +36,7 @@ class Sampler {
 
   // Chooses the token at `position` (its index in prompt + output). `logits` is changed. nullopt: the row holds a NaN
   // or no finite value, i.e. the model is broken; the caller ends the sequence with an error.
-  std::optional<TokenId> sample(std::span<float> logits, std::int64_t position);
+  std::optional<TokenId> sample(std::span<float> logits, std::int64_t position, SamplerScratch& scratch);
 
   // The token has become part of the output.
   void accept(TokenId token);
@@ -34,7 +44,7 @@ class Sampler {
  private:
   void apply_bias_and_penalties(std::span<float> logits) const;
   TokenId draw_from_all(std::span<const float> weights, double noise) const;
-  TokenId draw_from_best(std::span<const float> weights, double noise) const;
+  TokenId draw_from_best(std::span<const float> weights, double noise, SamplerScratch& scratch) const;
 
   SamplingParams params_;
   std::vector<TokenId> end_ids_;

@@ -16,6 +16,8 @@
 namespace weir::sample {
 namespace {
 
+SamplerScratch scratch;
+
 std::vector<float> random_logits(std::size_t count, unsigned seed, float spread = 3.0f) {
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal(0.0f, spread);
@@ -26,7 +28,7 @@ std::vector<float> random_logits(std::size_t count, unsigned seed, float spread 
 
 std::optional<TokenId> sample_once(const SamplingParams& params, std::vector<float> logits, std::int64_t position = 7,
                                    std::span<const TokenId> prompt = {}) {
-  return Sampler(params, prompt, {}).sample(logits, position);
+  return Sampler(params, prompt, {}).sample(logits, position, scratch);
 }
 
 // What is left of the distribution after min_p, top_k and top_p, by id; sums to 1.
@@ -75,11 +77,11 @@ TEST(Sampler, the_same_seed_and_position_give_the_same_token_and_others_differ) 
   std::vector<TokenId> first, second, other;
   for (int position = 0; position < 50; ++position) {
     auto row = logits;
-    first.push_back(once.sample(row, position).value());
+    first.push_back(once.sample(row, position, scratch).value());
   }
   for (int position = 49; position >= 0; --position) {  // the order of the calls does not matter
     auto row = logits;
-    second.push_back(again.sample(row, position).value());
+    second.push_back(again.sample(row, position, scratch).value());
   }
   std::reverse(second.begin(), second.end());
   EXPECT_EQ(first, second);
@@ -110,7 +112,7 @@ TEST(Sampler, draws_from_the_distribution_that_the_cuts_leave) {
       Sampler sampler(params, {}, {});
       for (int i = 0; i < kDraws; ++i) {
         auto row = logits;
-        ++counts[sampler.sample(row, i).value()];
+        ++counts[sampler.sample(row, i, scratch).value()];
       }
       double chi = 0;
       int cells = 0;
@@ -147,7 +149,7 @@ TEST(Sampler, penalties_follow_their_definitions) {
   auto row = logits;
   Sampler repetition(params, prompt, {});
   repetition.accept(2);
-  EXPECT_EQ(repetition.sample(row, 0), 0);
+  EXPECT_EQ(repetition.sample(row, 0, scratch), 0);
   EXPECT_EQ(row, (std::vector<float>{1.0f, -4.0f, 0.5f, 0.5f, 0.0f}));
 
   params = with(0);
@@ -156,7 +158,7 @@ TEST(Sampler, penalties_follow_their_definitions) {
   Sampler counted(params, prompt, {});
   for (const TokenId token : {0, 0, 3}) counted.accept(token);
   row = logits;
-  counted.sample(row, 0);
+  counted.sample(row, 0, scratch);
   EXPECT_EQ(row, (std::vector<float>{1.0f, -2.0f, 1.0f, -0.25f, 0.0f}));  // the prompt does not count
 }
 
@@ -164,7 +166,7 @@ TEST(Sampler, bias_comes_before_penalties_and_reaches_only_its_tokens) {
   SamplingParams params = with(0);
   params.logit_bias = {{1, 100.0f}, {2, -100.0f}, {-1, 5.0f}, {99, 5.0f}};
   auto row = std::vector<float>{0.0f, -50.0f, 60.0f};
-  EXPECT_EQ(Sampler(params, {}, {}).sample(row, 0), 1);
+  EXPECT_EQ(Sampler(params, {}, {}).sample(row, 0, scratch), 1);
   EXPECT_EQ(row, (std::vector<float>{0.0f, 50.0f, -40.0f}));
 }
 
@@ -174,11 +176,11 @@ TEST(Sampler, end_tokens_wait_for_min_tokens) {
   Sampler sampler(params, {}, {3, 0});
   for (int i = 0; i < 2; ++i) {
     std::vector<float> row = {8, 1, 2, 9};
-    EXPECT_EQ(sampler.sample(row, i), 2);
+    EXPECT_EQ(sampler.sample(row, i, scratch), 2);
     sampler.accept(2);
   }
   std::vector<float> row = {8, 1, 2, 9};
-  EXPECT_EQ(sampler.sample(row, 2), 3);
+  EXPECT_EQ(sampler.sample(row, 2, scratch), 3);
 }
 
 TEST(Sampler, broken_rows_give_no_token) {

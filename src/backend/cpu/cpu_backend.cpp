@@ -70,6 +70,7 @@ class CpuBackend : public Backend {
       for (std::int64_t i = mine.begin; i < mine.end; ++i) task(i);
     });
   }
+  int compute_threads() const override { return pool_.threads(); }
   void synchronize() override {}
 
  private:
