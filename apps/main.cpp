@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "apps/commands.h"
+#include "apps/pull_command.h"
 #include "apps/template_command.h"
 #include "apps/tokenize_command.h"
 #include "backend/cpu/cpu_backend.h"
@@ -46,7 +47,9 @@ void add_isa(CLI::App& app, std::string& isa) {
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
   auto& engine = options.engine;
-  app.add_option("MODEL", options.model, "a .gguf file or a Hugging Face folder")->required();
+  app.add_option("MODEL", options.model,
+                 "a .gguf file, a Hugging Face folder, or owner/name[@revision][:file] of the Hub")
+      ->required();
   app.add_option("--threads", engine.threads, "compute threads; 0 = all cores this process may use")
       ->check(CLI::Range(0, 1024));
   app.add_option("--max-model-len", engine.max_model_len,
@@ -170,6 +173,21 @@ void add_filters(CLI::App& app, int& status) {
   inspect_command->callback([path, json, &status] { status = inspect(*path, *json); });
 }
 
+void add_pull(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("pull", "get a model from the Hugging Face Hub into its cache");
+  auto options = std::make_shared<PullCommandOptions>();
+  command
+      ->add_option("MODEL", options->model,
+                   "owner/name[@revision][:file]; file is a name in the repository or a quantisation such as Q4_K_M")
+      ->required();
+  command->add_option("--revision", options->revision, "a branch, tag or commit instead of main");
+  command->add_option("--token", options->token, "access token; otherwise HF_TOKEN, or what `hf auth login` stored");
+  command->add_option("--cache-dir", options->cache_dir, "cache to use; otherwise HF_HUB_CACHE or HF_HOME/hub");
+  command->add_option("--retries", options->retries, "how often a request that failed is tried again (5)")
+      ->check(CLI::Range(0, 1000));
+  command->callback([options, &status] { status = pull(*options); });
+}
+
 void add_machine_options(CLI::App& app, MachineOptions& options) {
   app.add_option("--threads", options.threads, "0 = all cores this process may use")->check(CLI::Range(0, 1024));
   add_isa(app, options.isa);
@@ -246,6 +264,7 @@ int weir_main(int argc, char** argv) {
   add_serve(app, status);
   add_terminal(app, status);
   add_filters(app, status);
+  add_pull(app, status);
   add_bench(app, status);
   if (const auto wrong = wrong_command(app, argc, argv, 1); !wrong.empty()) {
     std::fprintf(stderr, "%s\n", weir::printable(wrong).c_str());

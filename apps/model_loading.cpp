@@ -10,32 +10,12 @@
 #include <iterator>
 
 #include "api/tokenizer_assets.h"
+#include "apps/pull_command.h"
 #include "kv/prefix_index.h"
 #include "text/detokenizer.h"
 
 namespace weir::apps {
 namespace {
-
-// "owner/name" or "owner/name:file", as the Hugging Face Hub names models.
-bool looks_like_hub_name(const std::string& model) {
-  const auto slash = model.find('/');
-  return slash != std::string::npos && slash > 0 && slash + 1 < model.size() &&
-         model.find('/', slash + 1) == std::string::npos && model.front() != '.' && model.front() != '~';
-}
-
-Status check_model_path(const std::string& model) {
-  std::error_code error;
-  if (std::filesystem::exists(model, error)) return {};
-  if (looks_like_hub_name(model)) {
-    return fail(ErrorCode::kNotFound,
-                "there is no file or folder '{}'. If it is a model of the Hugging Face Hub: weir does not download "
-                "models yet; fetch it and give "
-                "the path of its .gguf file or folder",
-                model);
-  }
-  return fail(ErrorCode::kNotFound, "there is no file or folder '{}'; MODEL is a .gguf file or a Hugging Face folder",
-              model);
-}
 
 std::string file_name(const std::string& model) {
   std::filesystem::path path(model);
@@ -136,10 +116,15 @@ Result<LoadedModel> load_model(const ModelOptions& options, const std::string& s
                 "--speculative-config: speculative decoding is not supported yet; leave it out");
   }
   WEIR_RETURN_IF_ERROR(kv::parse_prefix_index(options.engine.prefix_index));  // before a model is read in vain
-  WEIR_RETURN_IF_ERROR(check_model_path(options.model));
-  auto loaded = load_checked(options, served_name, std::move(sink));
-  if (!loaded && loaded.error().message.find(options.model) == std::string::npos) {
-    loaded.error().message = fmt::format("{}: {}", options.model, loaded.error().message);
+  WEIR_TRY(const auto local, local_model(options.model));
+  ModelOptions here = options;
+  here.model = local.path;
+  // A snapshot's folder is called by its commit.
+  const bool snapshot = !local.repo.empty() && std::filesystem::is_directory(local.path);
+  auto loaded = load_checked(here, served_name.empty() && snapshot ? local.repo : served_name, std::move(sink));
+  if (loaded && snapshot) loaded->name = local.repo;
+  if (!loaded && loaded.error().message.find(here.model) == std::string::npos) {
+    loaded.error().message = fmt::format("{}: {}", here.model, loaded.error().message);
   }
   return loaded;
 }

@@ -11,7 +11,7 @@
 namespace weir::apps {
 
 struct ModelOptions {
-  std::string model;          // a path, or owner/name
+  std::string model;          // a path, or owner/name[:file]
   std::string chat_template;  // a file; empty: the model's own
   std::string speculative_config;
   engine::EngineConfig engine;
@@ -51,6 +51,12 @@ struct BenchOptions {
   int repetitions = 1;
   std::uint64_t seed = 1;
   bool json = false;
+};
+
+struct PullCommandOptions {
+  std::string model;
+  std::string revision, token, cache_dir;  // empty: what MODEL or the environment says
+  std::optional<int> retries;
 };
 
 struct MachineOptions {

@@ -3,7 +3,7 @@
 
   base < tensor < {load, backend, kv} < model < {sample, spec, sched} < engine < {parallel, disagg} < api < apps
 
-A station may include what stands left of it and itself; `text` needs only base, and stations between the same braces do not
+A station may include what stands left of it and itself; `text` and `hub` need only base, and stations between the same braces do not
 know each other, except that spec judges drafts with sample. Further: what a station includes, its CMakeLists.txt names as
 a dependency; model/ sees only the seam of the backend; sched/ has no clock, thread, device or I/O of its own; and the
 files compiled for one instruction set include no header of the C++ library, directly or through others, because an
@@ -30,9 +30,10 @@ LEVELS = [
 ]
 LEFT_OF = {name: {n for level in LEVELS[:i] for n in level} for i, names in enumerate(LEVELS) for name in names}
 LEFT_OF["spec"] |= {"sample"}
-LEFT_OF["text"] = {"base"}
+LEFT_OF["text"] = LEFT_OF["hub"] = {"base"}
 for right_of_text in ("api", "apps"):
     LEFT_OF[right_of_text] |= {"text"}
+LEFT_OF["apps"] |= {"hub"}
 
 # What a per-ISA file may include besides intrinsics: C headers and their C++ names that define no inline functions.
 PLAIN = {"immintrin.h", "cstddef", "cstdint", "stddef.h", "stdint.h", "string.h", "cstring"}
