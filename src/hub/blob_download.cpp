@@ -217,19 +217,19 @@ bool is_complete(const std::string& path, std::int64_t bytes) {
 
 }  // namespace
 
-Status with_retries(int retries, PullListener& listener, const std::function<HttpResult<void>()>& attempt,
-                    const std::function<bool()>& progressed) {
+Status with_retries(const std::string& what, int retries, PullListener& listener,
+                    const std::function<HttpResult<void>()>& attempt, const std::function<bool()>& progressed) {
   static std::uint64_t pauses = 0;
   double pause_s = kFirstPause_s;
   for (int failures = 0;; ++failures) {
-    const auto done = attempt();
+    auto done = attempt();
     if (done) return {};
-    const HttpFailure& failure = done.error();
+    HttpFailure& failure = done.error();
+    if (!failure.error.message.starts_with(what)) failure.error.message.insert(0, what + ": ");
     if (progressed && progressed()) failures = 0, pause_s = kFirstPause_s;
     if (!failure.again || failures >= retries || failure.wait_s > kMostPatience_s) {
-      Error error = failure.error;
-      if (failure.again && failures > 0) error.message += fmt::format(" (after {} attempts)", failures + 1);
-      return tl::unexpected(std::move(error));
+      if (failure.again && failures > 0) failure.error.message += fmt::format(" (after {} attempts)", failures + 1);
+      return tl::unexpected(std::move(failure.error));
     }
     // Up to a quarter longer, so that many who failed together do not come back together.
     const double jitter = 1 + uniform(static_cast<std::uint64_t>(::getpid()), pauses++) / 4;
@@ -279,8 +279,8 @@ Status download_blob(HttpClient& client, const Cache& cache, const ModelRef& ref
   for (bool again = true;;) {
     const bool resumed = file->resumed();
     Attempt attempt(client, request, *file, listener);
-    WEIR_RETURN_IF_ERROR(
-        with_retries(request.retries, listener, [&] { return attempt(); }, [&] { return attempt.progressed(); }));
+    WEIR_RETURN_IF_ERROR(with_retries(
+        request.path, request.retries, listener, [&] { return attempt(); }, [&] { return attempt.progressed(); }));
     const std::string found = file->id();
     if (found == request.id) break;
     WEIR_RETURN_IF_ERROR(file->restart());

@@ -34,9 +34,11 @@ class PullListener {
   virtual void file_ends() = 0;
 };
 
-// Calls `attempt` until it succeeds, fails for good or has failed `retries` times more; pauses between. `progressed`:
+// Calls `attempt` until it succeeds, fails for good or has failed `retries` times more; pauses between. `what` it is
+// about stands in front of every message. `progressed`:
 // whether the last attempt brought enough to begin counting anew.
-Status with_retries(int retries, PullListener& listener, const std::function<HttpResult<void>()>& attempt,
+Status with_retries(const std::string& what, int retries, PullListener& listener,
+                    const std::function<HttpResult<void>()>& attempt,
                     const std::function<bool()>& progressed = nullptr);
 
 // Why an answer is no answer: what the status means on the Hub, and what can be done. `what`: of what it was asked.

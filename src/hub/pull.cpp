@@ -107,7 +107,7 @@ class Puller {
       body.append(reinterpret_cast<const char*>(data.data()), data.size());
       return {};
     };
-    WEIR_RETURN_IF_ERROR(with_retries(options_.retries, listener_, [&]() -> HttpResult<void> {
+    WEIR_RETURN_IF_ERROR(with_retries(what, options_.retries, listener_, [&]() -> HttpResult<void> {
       const auto head = client_.perform(get);
       if (!head) return tl::unexpected(head.error());
       if (!head->ok()) return tl::unexpected(refusal(*head, what));
@@ -178,7 +178,7 @@ class Puller {
       return request;
     HttpHead head;
     const HttpRequest ask{.url = request.url, .head_only = true, .stay = true, .limit_s = kAnswerLimit_s};
-    WEIR_RETURN_IF_ERROR(with_retries(options_.retries, listener_, [&]() -> HttpResult<void> {
+    WEIR_RETURN_IF_ERROR(with_retries(file.path, options_.retries, listener_, [&]() -> HttpResult<void> {
       auto answer = client_.perform(ask);
       if (!answer) return tl::unexpected(answer.error());
       head = std::move(*answer);
