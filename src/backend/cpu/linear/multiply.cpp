@@ -13,15 +13,14 @@ constexpr int64_t kTileRows = 16;  // of matrix tiles
 // What matrix tiles take at first of a panel that comes next, at most.
 constexpr int64_t kGemmAheadBytes = 8192;
 
-// What is read of a panel at a time, at most, while reading bounds the speed. A run's panels are read ahead by so much
-// each: 24 KiB of a first-level cache of 32 or more.
+// What is read of a panel at a time, at most. A run's panels are read ahead by so much each: 24 KiB of a first-level
+// cache of 32 or more, where further groups of rows find it again (16 rows of Q4_0 25 % faster than panel by panel,
+// Emerald Rapids).
 constexpr int64_t kChunkBytes = 3072;
 
 // Blocks of a run's panels done at a time: a divisor of the number of panels, so that each panel's tile can ask for an
-// equal part of the next blocks of all panels. With several groups of rows arithmetic bounds the speed: then as many as
-// can be, for sums move between registers and memory once per piece.
-int64_t chunk_blocks(const PackedWeight& weight, int64_t panels, bool several_groups) {
-  if (several_groups) return panels;
+// equal part of the next blocks of all panels.
+int64_t chunk_blocks(const PackedWeight& weight, int64_t panels) {
   int64_t blocks = panels;
   while (blocks > 1 && (panels % blocks != 0 || blocks * weight.block_bytes() > kChunkBytes)) --blocks;
   return blocks;
@@ -64,7 +63,7 @@ template <class F>
 void LinearLayers::each_tile(const PanelRun& run, const PanelRun& next, int64_t blocks, int64_t rows, int64_t group,
                              F&& tile) {
   const PackedWeight& weight = *run.weight;
-  const int64_t chunk = chunk_blocks(weight, run.count, rows > group);
+  const int64_t chunk = chunk_blocks(weight, run.count);
   for (int64_t b = 0; b < blocks; b += chunk) {
     const bool last = b + chunk >= blocks;
     const PanelRun& then = last ? next : run;
