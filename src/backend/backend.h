@@ -56,7 +56,8 @@ class LinearWeight {
   std::size_t bytes_ = 0;
 };
 
-enum class Activation { kSilu, kGeluTanh };
+// kClampedSwiglu (gpt-oss): with g = min(gate, 7) and u = clamp(up, -7, 7), (u + 1) * g * sigmoid(1.702 g).
+enum class Activation { kSilu, kGeluTanh, kClampedSwiglu };
 
 // y[t, :] (+)= W x[t, :] + bias
 struct LinearOutput {
@@ -170,7 +171,17 @@ struct AttentionCall {
   int window = 0;
   float scale = 1.0f;
   float softcap = 0.0f;
+  // [heads] or null: a logit of nothing in each head's softmax (gpt-oss), so that the weights add up to less than 1.
+  const float* sinks = nullptr;
   Matrix<float> out;  // [tokens, heads * kv.value_size()]
+};
+
+// to[t, :] += scale * sigmoid(gate[t, 0]) * from[t, :]
+struct AddCall {
+  Matrix<const float> from;
+  float scale = 1.0f;
+  Matrix<const float> gate;  // one column; without data: 1
+  Matrix<float> to;
 };
 
 class Backend {
@@ -194,6 +205,12 @@ class Backend {
   virtual void experts(const ExpertsCall& call) = 0;
   // out[t, :] = rmsnorm(x[t, :]) * weight; with accumulate, added to out. x and out may be the same.
   virtual void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate) = 0;
+  // out[t, :] = (x[t, :] - mean) / sqrt(variance + eps) * weight + bias; bias may be null. x and out may be the same.
+  virtual void layer_norm(Matrix<const float> x, const float* weight, const float* bias, float eps,
+                          Matrix<float> out) = 0;
+  virtual void add(const AddCall& call) = 0;
+  // x *= sigmoid(gate), element by element.
+  virtual void multiply_sigmoid(Matrix<const float> gate, Matrix<float> x) = 0;
   virtual void head_norm_rope(const HeadNormRopeCall& call) = 0;
   virtual void kv_write(const KvWriteCall& call) = 0;
   virtual void attention(const AttentionCall& call) = 0;

@@ -53,7 +53,7 @@ TEST(KvSizing, ALengthThatThePoolCannotHoldIsRefusedWithTheOneItCan) {
   for (const char* part : {"--max-model-len 81 takes 6 KV blocks", "pool has 5", "at most 80 tokens"})
     EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
   config.num_kv_blocks.reset();
-  config.kv_cache_memory_bytes = 5 * layout.block_bytes();
+  config.kv_cache_memory_bytes = 5 * layout.block_bytes;
   error = refused();
   EXPECT_NE(error.message.find("at most 80 tokens"), std::string::npos) << error.message;
 }
@@ -92,7 +92,7 @@ TEST(KvSizing, DefaultsNeverTakeMoreThanHalfOfWhatIsFreeOrCanBeUsed) {
   const load::ModelSpec spec = spec_of(1 << 20);
   const kv::KvLayout layout = layout_for(spec, tensor::DType::kF32, 16);
   EngineConfig config;
-  EXPECT_LE(size_kv(config, spec, layout, kGiB)->num_blocks * layout.block_bytes(), kGiB / 2);
+  EXPECT_LE(size_kv(config, spec, layout, kGiB)->num_blocks * layout.block_bytes, kGiB / 2);
   config.max_num_seqs = 2;
   const load::ModelSpec small = spec_of(64);
   EXPECT_EQ(size_kv(config, small, layout_for(small, tensor::DType::kF32, 16), kGiB)->num_blocks, 8u);

@@ -66,6 +66,7 @@ void Runner::build_batch(const sched::StepPlan& plan, const sched::Scheduler& sc
       const auto row = static_cast<std::int32_t>(batch_.tokens.size());
       batch_.tokens.push_back(tokens[static_cast<std::size_t>(position)]);
       batch_.positions.push_back(static_cast<std::int32_t>(position));
+      batch_.known.push_back(static_cast<std::int32_t>(tokens.size()));
       const std::int64_t next = position + 1;
       if (range.samples && next == range.end) {
         batch_.logit_rows.push_back(row);

@@ -13,7 +13,6 @@ KvConfig config(std::initializer_list<int> windows, int block_tokens, std::uint3
                 PrefixIndexKind index = PrefixIndexKind::kHash) {
   KvConfig c;
   c.layout.block_tokens = block_tokens;
-  c.layout.heads = c.layout.head_dim = c.layout.layer_slots = 1;
   for (const int window : windows) c.layout.groups.push_back({window, {}});
   c.num_blocks = blocks;
   c.prefix_index = index;

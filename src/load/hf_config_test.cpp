@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+
+#include "load/expected_tensors.h"
 
 namespace weir::load {
 namespace {
@@ -24,10 +28,10 @@ json config(std::string_view architecture, const json& changes = json::object())
   return c;
 }
 
-SpecAndBiases read(const json& c) {
+ParsedModel read(const json& c) {
   auto result = spec_from_config(c, "config.json");
   EXPECT_TRUE(result) << result.error().message;
-  return result ? *std::move(result) : SpecAndBiases{};
+  return result ? *std::move(result) : ParsedModel{};
 }
 
 void refused(const json& c, std::string_view part, ErrorCode code = ErrorCode::kCorruptFile) {
@@ -36,6 +40,24 @@ void refused(const json& c, std::string_view part, ErrorCode code = ErrorCode::k
   EXPECT_EQ(result.error().code, code) << result.error().message;
   EXPECT_NE(result.error().message.find(part), std::string::npos) << result.error().message << "\nlacks: " << part;
 }
+
+// Keys that only some families read, and then need.
+const json kEverything = {{"num_local_experts", 8},
+                          {"num_experts_per_tok", 2},
+                          {"moe_intermediate_size", 32},
+                          {"shared_expert_intermediate_size", 48},
+                          {"kv_lora_rank", 32},
+                          {"q_lora_rank", 24},
+                          {"qk_nope_head_dim", 16},
+                          {"qk_rope_head_dim", 8},
+                          {"v_head_dim", 16},
+                          {"index_n_heads", 4},
+                          {"index_head_dim", 16},
+                          {"index_topk", 64},
+                          {"linear_num_key_heads", 2},
+                          {"linear_num_value_heads", 4},
+                          {"linear_key_head_dim", 16},
+                          {"linear_value_head_dim", 16}};
 
 std::vector<int> windows(const ModelSpec& spec) {
   std::vector<int> all;
@@ -48,7 +70,8 @@ TEST(HfConfig, Llama) {
   EXPECT_EQ(s.family, "llama");
   EXPECT_EQ(std::tuple(s.layers, s.hidden, s.heads, s.kv_heads, s.head_dim, s.ffn, s.vocab),
             std::tuple(4, 64, 4, 2, 16, 96, 300));
-  EXPECT_FALSE(s.tied_embeddings || s.qk_norm || s.post_norms);
+  EXPECT_FALSE(s.tied_embeddings || s.post_norms);
+  EXPECT_EQ(s.qk_norm, QkNorm::kNone);
   EXPECT_EQ(s.ropes.size(), 1u);
   EXPECT_EQ(s.ropes[0].pairing, RopeSpec::Pairing::kHalves);
   EXPECT_EQ(s.ropes[0].theta, 10000.0);
@@ -86,9 +109,9 @@ TEST(HfConfig, QwenWindows) {
   const auto qwen2 = read(config("Qwen2ForCausalLM"));
   EXPECT_EQ(qwen2.biases.qkv, Presence::kRequired);
   EXPECT_EQ(qwen2.biases.attention_output, Presence::kAbsent);
-  EXPECT_FALSE(qwen2.spec.qk_norm);
+  EXPECT_EQ(qwen2.spec.qk_norm, QkNorm::kNone);
   const auto qwen3 = read(config("Qwen3ForCausalLM"));
-  EXPECT_TRUE(qwen3.spec.qk_norm);
+  EXPECT_EQ(qwen3.spec.qk_norm, QkNorm::kHead);
   EXPECT_EQ(qwen3.spec.head_dim, 128);
 }
 
@@ -170,7 +193,8 @@ TEST(HfConfig, Gemma) {
   EXPECT_EQ(s.ropes[0].factor, 8.0);
   EXPECT_EQ(s.ropes[1].theta, 500.0);
   EXPECT_EQ(s.ropes[1].scaling, RopeSpec::Scaling::kNone);
-  EXPECT_TRUE(s.tied_embeddings && s.qk_norm && s.post_norms);
+  EXPECT_TRUE(s.tied_embeddings && s.post_norms);
+  EXPECT_EQ(s.qk_norm, QkNorm::kHead);
   EXPECT_EQ(s.norm_weight_offset, 1.0f);
   EXPECT_EQ(s.embedding_scale, 8.0f);
   EXPECT_FLOAT_EQ(s.attention_scale, 0.1f);
@@ -202,7 +226,7 @@ TEST(HfConfig, GemmaDefaultsAndNewKeys) {
 }
 
 TEST(HfConfig, Architectures) {
-  refused(config("Qwen3MoeForCausalLM"), "the nearest that is: Qwen3ForCausalLM", ErrorCode::kUnsupported);
+  refused(config("Qwen3VLForCausalLM"), "the nearest that is: Qwen3", ErrorCode::kUnsupported);
   refused(config("MambaForCausalLM"), "Supported: LlamaForCausalLM, Mistral", ErrorCode::kUnsupported);
   refused(config("x", {{"architectures", json::array()}}), "no list of names");
   refused(config("x", {{"architectures", 5}}), "no list of names");
@@ -234,7 +258,8 @@ TEST(HfConfig, Hostile) {
   refused(llama({{"tie_word_embeddings", "yes"}}), "true or false");
   refused(llama({{"quantization_config", {{"quant_method", "gptq"}}}}), "gptq", ErrorCode::kUnsupported);
   refused(llama({{"rope_theta", 0}}), "base is 0");
-  refused(llama({{"rope_scaling", {{"rope_type", "longrope"}}}}), "longrope", ErrorCode::kUnsupported);
+  refused(llama({{"rope_scaling", {{"rope_type", "ntk"}}}}), "ntk", ErrorCode::kUnsupported);
+  refused(llama({{"rope_scaling", {{"rope_type", "longrope"}}}}), "\"short_factor\" must be a list of 8 numbers");
   refused(llama({{"rope_scaling", {{"rope_type", "linear"}}}}), "needs a \"factor\"");
   refused(llama({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}}}), "factor 0");
   refused(llama({{"rope_scaling", {{"rope_type", "linear"}, {"factor", "8"}}}}), "\"rope_scaling.factor\" is \"8\"");
@@ -254,17 +279,99 @@ TEST(HfConfig, Hostile) {
           ErrorCode::kUnsupported);
 }
 
+// Every canonical tensor of a model with the file's name for it.
+std::map<std::string, TensorPlace> places(const json& c) {
+  const auto model = read(c);
+  auto expected = expected_tensors(model.spec, model.biases);
+  TensorMap map = hf_tensor_map("model.");
+  const Family& family = family_named(model.spec.family);
+  if (family.name_hf_tensors != nullptr) family.name_hf_tensors(model.spec, map);
+  map.place(expected);
+  std::map<std::string, TensorPlace> all;
+  for (const ExpectedTensor& tensor : expected) all[tensor.name] = tensor.place;
+  return all;
+}
+
 TEST(HfConfig, TensorNames) {
-  EXPECT_EQ(hf_tensor_name("token_embd.weight", "llama", "model."), "model.embed_tokens.weight");
-  EXPECT_EQ(hf_tensor_name("output.weight", "llama", "model."), "lm_head.weight");
-  EXPECT_EQ(hf_tensor_name("output_norm.weight", "llama", ""), "norm.weight");
-  EXPECT_EQ(hf_tensor_name("blk.12.attn_q.bias", "qwen2", "model."), "model.layers.12.self_attn.q_proj.bias");
-  EXPECT_EQ(hf_tensor_name("blk.0.ffn_norm.weight", "llama", "model."),
-            "model.layers.0.post_attention_layernorm.weight");
-  EXPECT_EQ(hf_tensor_name("blk.0.ffn_norm.weight", "gemma3", "model."),
-            "model.layers.0.pre_feedforward_layernorm.weight");
-  EXPECT_EQ(hf_tensor_name("blk.0.post_attention_norm.weight", "gemma3", "model."),
-            "model.layers.0.post_attention_layernorm.weight");
+  auto all = places(config("Qwen2ForCausalLM"));
+  EXPECT_EQ(all.at("token_embd.weight").file_name, "model.embed_tokens.weight");
+  EXPECT_EQ(all.at("output.weight").file_name, "lm_head.weight");
+  EXPECT_EQ(all.at("output_norm.weight").file_name, "model.norm.weight");
+  EXPECT_EQ(all.at("blk.2.attn_q.bias").file_name, "model.layers.2.self_attn.q_proj.bias");
+  EXPECT_EQ(all.at("blk.0.ffn_norm.weight").file_name, "model.layers.0.post_attention_layernorm.weight");
+  all = places(config("Gemma3ForCausalLM"));
+  EXPECT_EQ(all.at("blk.0.ffn_norm.weight").file_name, "model.layers.0.pre_feedforward_layernorm.weight");
+  EXPECT_EQ(all.at("blk.0.post_attention_norm.weight").file_name, "model.layers.0.post_attention_layernorm.weight");
+}
+
+TEST(HfConfig, FusedTensors) {
+  const auto all = places(config("Phi3ForCausalLM"));
+  const TensorPlace &q = all.at("blk.1.attn_q.weight"), &v = all.at("blk.1.attn_v.weight"),
+                    &up = all.at("blk.1.ffn_up.weight");
+  EXPECT_EQ(q.file_name, "model.layers.1.self_attn.qkv_proj.weight");
+  EXPECT_EQ(q.file_shape, (std::vector<std::int64_t>{64 + 32 + 32, 64}));
+  EXPECT_EQ(q.rows.at(0), 0);
+  EXPECT_EQ(v.file_name, q.file_name);
+  EXPECT_EQ(v.rows.at(0), 96);
+  EXPECT_EQ(v.rows.at(31), 127);
+  EXPECT_EQ(up.file_name, "model.layers.1.mlp.gate_up_proj.weight");
+  EXPECT_EQ(up.rows.at(5), 101);
+}
+
+TEST(HfConfig, LongRope) {
+  const json factors = json::array({1, 2, 3, 4, 5, 6, 7, 8});
+  const json rope = {{"type", "su"}, {"short_factor", json(std::vector<int>(8, 1))}, {"long_factor", factors}};
+  const ModelSpec s =
+      read(config("Phi3ForCausalLM", {{"rope_scaling", rope}, {"original_max_position_embeddings", 128}})).spec;
+  EXPECT_EQ(s.ropes[0].scaling, RopeSpec::Scaling::kLong);
+  EXPECT_EQ(s.ropes[0].factor, 4.0);
+  EXPECT_EQ(s.ropes[0].long_divisors, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_DOUBLE_EQ(s.ropes[0].attention_factor, std::sqrt(1.0 + std::log(4.0) / std::log(128.0)));
+  EXPECT_EQ(s.long_rope_from(), 128);
+  json negative = rope;
+  negative["long_factor"][3] = -1;
+  refused(config("Phi3ForCausalLM", {{"rope_scaling", negative}}), "as many positive numbers");
+  negative["long_factor"] = json::array({1});
+  refused(config("Phi3ForCausalLM", {{"rope_scaling", negative}}), "must be a list of 8 numbers");
+}
+
+TEST(HfConfig, LayersWithoutRope) {
+  const auto ropes = [](const json& c) {
+    std::vector<int> all;
+    for (const LayerSpec& layer : read(c).spec.layer) all.push_back(layer.rope);
+    return all;
+  };
+  EXPECT_EQ(ropes(config("SmolLM3ForCausalLM")), (std::vector<int>{0, 0, 0, -1}));
+  EXPECT_EQ(ropes(config("SmolLM3ForCausalLM", {{"no_rope_layers", {0, 1, 1, 0}}})), (std::vector<int>{-1, 0, 0, -1}));
+  EXPECT_EQ(ropes(config("Exaone4ForCausalLM")), (std::vector<int>{0, 0, 0, -1}));
+  json everywhere = config("Exaone4ForCausalLM");
+  everywhere["sliding_window"] = nullptr;
+  EXPECT_EQ(ropes(everywhere), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(ropes(config("Cohere2ForCausalLM")), (std::vector<int>{0, 0, 0, -1}));
+  refused(config("SmolLM3ForCausalLM", {{"no_rope_layers", {1}}}), "1 entries for 4 layers");
+}
+
+// Whatever a family's configuration leaves out, its spec is complete: every tensor has a place and no two the same.
+TEST(HfConfig, EveryFamilyPlacesItsTensors) {
+  for (const Family* family : families()) {
+    for (const auto& [name, type] : family->classes) {
+      SCOPED_TRACE(name);
+      const auto model = spec_from_config(config(name, kEverything), "config.json");
+      ASSERT_TRUE(model) << model.error().message;
+      std::set<std::pair<std::string, std::tuple<std::int64_t, std::int64_t, std::int64_t>>> seen;
+      for (const auto& [canonical, place] : places(config(name, kEverything))) {
+        EXPECT_FALSE(place.file_name.empty()) << canonical;
+        EXPECT_TRUE(seen.insert({place.file_name, {place.slice, place.rows.begin, place.rows.stride}}).second)
+            << canonical << " lies where another tensor does: " << place.file_name;
+      }
+      json by_type = config(name, kEverything);
+      by_type.erase("architectures");
+      by_type["model_type"] = type;
+      const auto typed = spec_from_config(by_type, "config.json");
+      ASSERT_TRUE(typed) << typed.error().message;
+      EXPECT_EQ(typed->spec.family, family->name);
+    }
+  }
 }
 
 }  // namespace

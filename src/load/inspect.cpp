@@ -8,6 +8,7 @@
 
 #include "base/printable.h"
 #include "load/json_fields.h"
+#include "load/kv_streams.h"
 #include "load/limits.h"
 #include "load/model_files.h"
 #include "load/safetensors.h"
@@ -141,16 +142,20 @@ Result<Facts> gather(const std::string& path) {
 
 // Elements of K and V that one token adds to all layers.
 std::int64_t kv_elements(const ModelSpec& spec) {
-  return std::int64_t{2} * spec.layers * spec.kv_heads * spec.head_dim;
+  std::int64_t elements = 0;
+  for (const KvStream& stream : kv_streams(spec)) elements += stream.elements();
+  return elements;
 }
 
 // The same for a sequence that fills the context: a layer with a window keeps no more than that.
 std::int64_t kv_elements_of_context(const ModelSpec& spec) {
-  std::int64_t tokens = 0;
-  for (const LayerSpec& layer : spec.layer) {
-    tokens += layer.window > 0 ? std::min<std::int64_t>(layer.window, spec.context_length) : spec.context_length;
+  std::int64_t elements = 0;
+  for (const KvStream& stream : kv_streams(spec)) {
+    const std::int64_t seen =
+        stream.window > 0 ? std::min<std::int64_t>(stream.window, spec.context_length) : spec.context_length;
+    elements += seen * stream.elements();
   }
-  return 2 * tokens * spec.kv_heads * spec.head_dim;
+  return elements;
 }
 
 std::string_view scaling_name(RopeSpec::Scaling scaling) {
@@ -163,6 +168,8 @@ std::string_view scaling_name(RopeSpec::Scaling scaling) {
       return "llama3";
     case RopeSpec::Scaling::kYarn:
       return "yarn";
+    case RopeSpec::Scaling::kLong:
+      return "longrope";
   }
   return "";
 }

@@ -5,6 +5,7 @@ namespace weir::model {
 void ForwardBatch::clear() {
   tokens.clear();
   positions.clear();
+  known.clear();
   query_starts.assign(1, 0);
   seq_lens.clear();
   for (Group& group : groups) {

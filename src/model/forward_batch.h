@@ -11,6 +11,7 @@ namespace weir::model {
 struct ForwardBatch {
   std::vector<TokenId> tokens;             // [rows]
   std::vector<std::int32_t> positions;     // [rows]: place in the sequence
+  std::vector<std::int32_t> known;         // [rows]: tokens of the row's sequence that are known by now
   std::vector<std::int32_t> query_starts;  // [sequences + 1]
   std::vector<std::int32_t> seq_lens;      // [sequences]: tokens in the cache once this step has written its own
 

@@ -52,6 +52,12 @@ class CpuBackend : public Backend {
   void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate) override {
     layers_.rms_norm(x, weight, eps, out, accumulate);
   }
+  void layer_norm(Matrix<const float> x, const float* weight, const float* bias, float eps,
+                  Matrix<float> out) override {
+    cpu::layer_norm(pool_, x, weight, bias, eps, out);
+  }
+  void add(const AddCall& call) override { cpu::add(pool_, call); }
+  void multiply_sigmoid(Matrix<const float> gate, Matrix<float> x) override { cpu::multiply_sigmoid(pool_, gate, x); }
   void head_norm_rope(const HeadNormRopeCall& call) override { cpu::head_norm_rope(pool_, isa_, call); }
   void kv_write(const KvWriteCall& call) override { cpu::kv_write(pool_, isa_, call); }
   void attention(const AttentionCall& call) override { cpu::attention(pool_, isa_, call, attention_scratch_); }

@@ -129,7 +129,7 @@ struct GatedStoreTile {
   int64_t outputs;
   const float* gate_bias;
   const float* up_bias;
-  int gelu;  // tanh-GELU instead of SiLU
+  int activation;  // 0: SiLU, 1: tanh-GELU, 2: gpt-oss's clamped SwiGLU
   float* y;
   int64_t stride;
 };

@@ -276,7 +276,7 @@ void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panel
                                  .outputs = std::min(run.count * kPanel, gate.rows() - column),
                                  .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
                                  .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
-                                 .gelu = call.activation == Activation::kGeluTanh,
+                                 .activation = static_cast<int>(call.activation),
                                  .y = call.y.row(first + row) + column,
                                  .stride = call.y.stride};
     kernels_.store_gated(&tile);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <limits>
 #include <numbers>
 #include <vector>
@@ -383,7 +384,11 @@ class Attention {
 
   void finish(const Unit& unit, const Accumulator& total) const {
     for (int row = 0; row < unit.all_rows(); ++row) {
-      kernels_.attention_finish(value_dim_, total.sum[row], total.out + std::int64_t{row} * padded_dim_,
+      float sum = total.sum[row];
+      // Far above all scores this is infinite, and the result 0, as it should be.
+      if (call_.sinks != nullptr)
+        sum += std::exp2(call_.sinks[head(unit, row)] * std::numbers::log2e_v<float> - total.max[row]);
+      kernels_.attention_finish(value_dim_, sum, total.out + std::int64_t{row} * padded_dim_,
                                 call_.out.row(token(unit, row)) + head(unit, row) * value_dim_);
     }
   }

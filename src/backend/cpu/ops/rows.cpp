@@ -1,6 +1,7 @@
 #include "backend/cpu/ops/rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "backend/cpu/ops/select.h"
@@ -20,6 +21,26 @@ void for_ranges(ThreadPool& pool, std::int64_t count, std::int64_t elements, F f
     const std::int64_t begin = count * worker / workers, end = count * (worker + 1) / workers;
     if (begin < end) f(begin, end);
   });
+}
+
+float sigmoid(float x) {
+  return 1.0f / (1.0f + std::exp(-x));
+}
+
+// The sum of n values in a fixed order that does not wait for each addition.
+template <class F>
+float strand_sum(std::int64_t n, F value) {
+  constexpr int kStrands = 16;
+  float strands[kStrands] = {};
+  std::int64_t i = 0;
+  for (; i + kStrands <= n; i += kStrands) {
+    for (int s = 0; s < kStrands; ++s) strands[s] += value(i + s);
+  }
+  for (int s = 0; i + s < n; ++s) strands[s] += value(i + s);
+  for (int half = kStrands / 2; half > 0; half /= 2) {
+    for (int s = 0; s < half; ++s) strands[s] += strands[s + half];
+  }
+  return strands[0];
 }
 
 }  // namespace
@@ -43,6 +64,47 @@ KvKind kv_kind(DType type) {
     default:
       CHECK(false, "KV of type {}", tensor::info(type).name);
   }
+}
+
+void layer_norm(ThreadPool& pool, Matrix<const float> x, const float* weight, const float* bias, float eps,
+                Matrix<float> out) {
+  CHECK(x.rows == out.rows && x.cols == out.cols, "{} x {} to {} x {}", x.rows, x.cols, out.rows, out.cols);
+  for_ranges(pool, x.rows, x.rows * x.cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const float* from = x.row(t);
+      float* to = out.row(t);
+      const auto n = static_cast<float>(x.cols);
+      const float mean = strand_sum(x.cols, [&](std::int64_t i) { return from[i]; }) / n;
+      const float variance =
+          strand_sum(x.cols, [&](std::int64_t i) { return (from[i] - mean) * (from[i] - mean); }) / n;
+      const float scale = 1.0f / std::sqrt(variance + eps);
+      for (std::int64_t i = 0; i < x.cols; ++i)
+        to[i] = (from[i] - mean) * scale * weight[i] + (bias == nullptr ? 0.0f : bias[i]);
+    }
+  });
+}
+
+void add(ThreadPool& pool, const AddCall& call) {
+  const Matrix<const float> from = call.from;
+  CHECK(from.rows == call.to.rows && from.cols == call.to.cols, "{} x {} to {} x {}", from.rows, from.cols,
+        call.to.rows, call.to.cols);
+  CHECK(call.gate.data == nullptr || (call.gate.rows == from.rows && call.gate.cols == 1), "{} x {} gates for {} rows",
+        call.gate.rows, call.gate.cols, from.rows);
+  for_ranges(pool, from.rows, from.rows * from.cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const float scale = call.gate.data == nullptr ? call.scale : call.scale * sigmoid(call.gate.row(t)[0]);
+      for (std::int64_t i = 0; i < from.cols; ++i) call.to.row(t)[i] += scale * from.row(t)[i];
+    }
+  });
+}
+
+void multiply_sigmoid(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x) {
+  CHECK(gate.rows == x.rows && gate.cols == x.cols, "{} x {} gates for {} x {}", gate.rows, gate.cols, x.rows, x.cols);
+  for_ranges(pool, x.rows, x.rows * x.cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      for (std::int64_t i = 0; i < x.cols; ++i) x.row(t)[i] *= sigmoid(gate.row(t)[i]);
+    }
+  });
 }
 
 void head_norm_rope(ThreadPool& pool, Isa isa, const HeadNormRopeCall& call) {
