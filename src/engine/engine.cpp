@@ -102,6 +102,8 @@ Status Engine::Impl::build_kv(const load::ModelFiles& files, tensor::DType kv_dt
                             .values_in_keys = streams[i].value_dim == 0});
     view.group.push_back(layout.place[i].group);
   }
+  view.state_base = arena->data();
+  view.block_bytes = layout.block_bytes;
   kv::KvConfig kv_config = {.layout = layout,
                             .num_blocks = sizing.num_blocks,
                             .prefix_index = config.enable_prefix_caching ? index : kv::PrefixIndexKind::kNone,
@@ -135,6 +137,10 @@ Status Engine::Impl::build(load::ModelFiles& files) {
                    files.spec.context_length);
   }
   const kv::KvLayout layout = layout_for(files.spec, kv_dtype, config.block_size);
+  if (layout.state_blocks > 0 && config.enable_prefix_caching) {
+    spdlog::info("prefix caching is off: what this model has read is in a state that cannot be taken up in the middle");
+    config.enable_prefix_caching = false;
+  }
   WEIR_TRY(const KvSizing sizing, size_kv(config, files.spec, layout, available_memory_bytes()));
 
   WEIR_TRY(model,

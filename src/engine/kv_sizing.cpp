@@ -50,7 +50,15 @@ kv::KvLayout layout_for(const load::ModelSpec& spec, tensor::DType dtype, int bl
     streams.push_back(
         {.window = stream.window, .heads = stream.heads, .key_dim = stream.key_dim, .value_dim = stream.value_dim});
   }
-  return kv::plan_layout(streams, dtype, block_tokens);
+  return kv::plan_layout(streams, dtype, block_tokens, load::state_bytes(spec));
+}
+
+load::KvCost kv_cost(const load::ModelSpec& spec, tensor::DType dtype) {
+  const kv::KvLayout layout = layout_for(spec, dtype, EngineConfig().block_size);
+  return {.bytes_per_token =
+              static_cast<double>(layout.groups.size()) * static_cast<double>(layout.block_bytes) / layout.block_tokens,
+          .bytes_of_context = layout.blocks_needed(spec.context_length, kStepTokens) * layout.block_bytes,
+          .state_bytes = layout.state_blocks * layout.block_bytes};
 }
 
 Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec, const kv::KvLayout& layout,
@@ -115,12 +123,14 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
 
 KvTokens tokens_held(const kv::KvLayout& layout, std::uint32_t num_blocks, std::int64_t max_model_len) {
   const auto groups = static_cast<std::int64_t>(layout.groups.size());
-  const bool has_windows = std::any_of(layout.groups.begin(), layout.groups.end(),
-                                       [](const kv::KvGroup& group) { return group.window > 0; });
+  // Long and short sequences hold different numbers of blocks per token.
+  const bool differs =
+      layout.state_blocks > 0 || std::any_of(layout.groups.begin(), layout.groups.end(),
+                                             [](const kv::KvGroup& group) { return group.window > 0; });
   KvTokens held;
-  held.in_short_sequences = num_blocks / groups * layout.block_tokens;
-  held.in_full_sequences = has_windows ? num_blocks / layout.blocks_needed(max_model_len, kStepTokens) * max_model_len
-                                       : held.in_short_sequences;
+  held.in_short_sequences = std::max<std::int64_t>(num_blocks - layout.state_blocks, 0) / groups * layout.block_tokens;
+  held.in_full_sequences =
+      differs ? num_blocks / layout.blocks_needed(max_model_len, kStepTokens) * max_model_len : held.in_short_sequences;
   return held;
 }
 

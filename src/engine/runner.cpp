@@ -86,6 +86,11 @@ void Runner::build_batch(const sched::StepPlan& plan, const sched::Scheduler& sc
 
 void Runner::add_tables(const sched::StepPlan& plan, const kv::KvManager& kv) {
   const std::int64_t block_tokens = kv.layout().block_tokens;
+  batch_.state_width = kv.layout().state_blocks;
+  for (const sched::ScheduledRange& range : plan.ranges) {
+    const std::span<const std::int32_t> blocks = kv.state_blocks(range.id);
+    batch_.state_tables.insert(batch_.state_tables.end(), blocks.begin(), blocks.end());
+  }
   for (std::size_t g = 0; g < batch_.groups.size(); ++g) {
     model::ForwardBatch::Group& group = batch_.groups[g];
     for (const sched::ScheduledRange& range : plan.ranges) {

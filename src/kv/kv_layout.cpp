@@ -66,7 +66,7 @@ double KvLayout::bytes_per_token() const {
 std::uint32_t KvLayout::blocks_needed(std::int64_t tokens, std::int64_t step_tokens) const {
   CHECK(tokens >= 0 && step_tokens >= 1, "{} tokens, {} per step", tokens, step_tokens);
   constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  std::int64_t sum = 0;
+  std::int64_t sum = tokens > 0 ? std::min(state_blocks, kMost) : 0;
   for (const KvGroup& group : groups) {
     std::int64_t blocks = ceil_div(tokens, block_tokens);
     if (group.window > 0 && step_tokens < tokens) {
@@ -78,7 +78,8 @@ std::uint32_t KvLayout::blocks_needed(std::int64_t tokens, std::int64_t step_tok
   return static_cast<std::uint32_t>(std::min(sum, kMost));
 }
 
-KvLayout plan_layout(std::span<const KvStream> streams, tensor::DType dtype, int block_tokens) {
+KvLayout plan_layout(std::span<const KvStream> streams, tensor::DType dtype, int block_tokens,
+                     std::int64_t state_bytes) {
   CHECK(!streams.empty() && block_tokens > 0, "{} streams, {} tokens per block", streams.size(), block_tokens);
   std::map<KvStream, Kind> kinds;  // by window first: full attention comes first
   for (std::size_t i = 0; i < streams.size(); ++i) {
@@ -96,6 +97,7 @@ KvLayout plan_layout(std::span<const KvStream> streams, tensor::DType dtype, int
   layout.block_tokens = block_tokens;
   layout.dtype = dtype;
   layout.block_bytes = choose_block_bytes(kinds);
+  layout.state_blocks = ceil_div(state_bytes, layout.block_bytes);
   layout.place.resize(streams.size());
   for (const auto& [stream, kind] : kinds) {
     const auto count = static_cast<std::int64_t>(kind.streams.size());

@@ -6,6 +6,8 @@
 // local and 3 global layers become five local groups and one global one of 3 layers each. What does not fill its last
 // group's blocks leaves bytes unused.
 //
+// Recurrent state, which is of a sequence and not of its tokens, takes whole blocks of the same pool.
+//
 // The arena is [block][stream][K|V][head][token][dim]: a whole block moves in one transfer, one stream's slice moves
 // alone.
 #pragma once
@@ -42,14 +44,18 @@ struct KvLayout {
   };
   std::vector<Place> place;  // by stream
 
+  // Whole blocks that hold a sequence's recurrent state, whatever its length; 0: there is none.
+  std::int64_t state_blocks = 0;
+
   double bytes_per_token() const;  // of a long sequence: full-attention groups only
 
   // The most blocks a sequence of `tokens` tokens can hold at once, over all groups. The one formula for pool sizing,
-  // admission and "never fits". `step_tokens`: most tokens one step may add (a window group holds window - 1 + step
-  // tokens).
+  // admission and "never fits"; any text needs its state. `step_tokens`: most tokens one step may add (a window group
+  // holds window - 1 + step tokens).
   std::uint32_t blocks_needed(std::int64_t tokens, std::int64_t step_tokens) const;
 };
 
-KvLayout plan_layout(std::span<const KvStream> streams, tensor::DType dtype, int block_tokens);
+KvLayout plan_layout(std::span<const KvStream> streams, tensor::DType dtype, int block_tokens,
+                     std::int64_t state_bytes = 0);
 
 }  // namespace weir::kv

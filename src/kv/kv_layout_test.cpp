@@ -98,6 +98,15 @@ TEST(KvLayout, Llama70B) {
   EXPECT_DOUBLE_EQ(plan_layout(streams, DType::kBF16, 16).bytes_per_token(), 320.0 * 1024);
 }
 
+TEST(KvLayout, StateTakesWholeBlocks) {
+  const std::vector<KvStream> streams(2, {0, 2, 8, 8});
+  const KvLayout layout = plan_layout(streams, DType::kF32, 4, 2 * 1024 + 1);
+  EXPECT_EQ(layout.block_bytes, 1024);
+  EXPECT_EQ(layout.state_blocks, 3);
+  EXPECT_EQ(layout.blocks_needed(0, 1), 0u);
+  EXPECT_EQ(layout.blocks_needed(5, 1), 5u);
+}
+
 // DeepSeek V3.2 keeps an indexer's key of 128 in every layer too, in groups of their own.
 TEST(KvLayout, StreamsOfDifferentSizesShareOneBlockSize) {
   for (const int layers : {1, 2, 3, 7, 61}) {

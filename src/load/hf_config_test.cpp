@@ -66,7 +66,7 @@ std::vector<int> windows(const ModelSpec& spec) {
 }
 
 TEST(HfConfig, Llama) {
-  const auto [s, biases] = read(config("LlamaForCausalLM"));
+  const auto [s, biases, skipped] = read(config("LlamaForCausalLM"));
   EXPECT_EQ(s.family, "llama");
   EXPECT_EQ(std::tuple(s.layers, s.hidden, s.heads, s.kv_heads, s.head_dim, s.ffn, s.vocab),
             std::tuple(4, 64, 4, 2, 16, 96, 300));
@@ -77,6 +77,7 @@ TEST(HfConfig, Llama) {
   EXPECT_EQ(s.ropes[0].theta, 10000.0);
   EXPECT_EQ(s.rms_eps, 1e-6f);
   EXPECT_EQ(biases.qkv, Presence::kAbsent);
+  EXPECT_EQ(skipped, 0);
   const auto biased =
       read(config("LlamaForCausalLM",
                   {{"attention_bias", true}, {"mlp_bias", true}, {"head_dim", 32}, {"num_key_value_heads", nullptr}}));
@@ -176,7 +177,7 @@ TEST(HfConfig, Yarn) {
 }
 
 TEST(HfConfig, Gemma) {
-  const auto [s, biases] =
+  const auto [s, biases, skipped] =
       read(config("Gemma3ForCausalLM", {{"num_hidden_layers", 7},
                                         {"head_dim", 16},
                                         {"sliding_window", 24},
@@ -202,6 +203,7 @@ TEST(HfConfig, Gemma) {
   EXPECT_EQ(s.attention_softcap, 0.0f);
   EXPECT_EQ(s.activation, Activation::kGeluTanh);
   EXPECT_EQ(biases.qkv, Presence::kAbsent);
+  EXPECT_EQ(skipped, 0);
 }
 
 TEST(HfConfig, GemmaDefaultsAndNewKeys) {
@@ -292,6 +294,72 @@ std::map<std::string, TensorPlace> places(const json& c) {
   return all;
 }
 
+TEST(HfConfig, HostileExperts) {
+  const auto moe = [](const json& changes) {
+    json c = config("Qwen3MoeForCausalLM", kEverything);
+    c.merge_patch(changes);
+    return c;
+  };
+  refused(moe({{"num_experts_per_tok", 9}}), "a token uses 9 of 8 experts");
+  refused(moe({{"num_experts_per_tok", 0}}), "num_experts_per_tok");
+  refused(moe({{"num_local_experts", 0}}), "num_local_experts");
+  refused(moe({{"num_local_experts", 1 << 20}}), "num_local_experts");
+  refused(moe({{"num_local_experts", nullptr}}), "none of \"num_local_experts\"");
+  refused(moe({{"num_local_experts", 4096}, {"num_hidden_layers", 512}}), "512 layers of 4096 experts");
+  refused(moe({{"moe_intermediate_size", nullptr}}), "\"moe_intermediate_size\" is missing");
+  refused(moe({{"mlp_only_layers", {7}}}), "something else than layers from 0 to 3");
+  refused(moe({{"mlp_only_layers", {-1}}}), "mlp_only_layers");
+  refused(moe({{"decoder_sparse_step", 0}}), "decoder_sparse_step");
+  const auto grouped = [](const json& changes) {
+    json c = config("DeepseekV3ForCausalLM", kEverything);
+    c.merge_patch({{"n_group", 4}, {"topk_group", 2}});
+    c.merge_patch(changes);
+    return c;
+  };
+  read(grouped(json::object()));
+  refused(grouped({{"n_group", 3}}), "8 experts cannot be split evenly into 3 groups");
+  refused(grouped({{"topk_group", 5}}), "4 groups of which 5 are used");
+  refused(grouped({{"n_group", 8}}), "too few for 2 per token");  // a group's best two, of one
+  refused(grouped({{"topk_group", 1}, {"num_experts_per_tok", 3}}), "too few for 3 per token");
+  refused(grouped({{"routed_scaling_factor", "x"}}), "routed_scaling_factor");
+  refused(grouped({{"mlp_layer_types", {"dense"}}}), "1 entries for 4 layers");
+}
+
+TEST(HfConfig, HostileLatents) {
+  const auto latent = [](const json& changes) {
+    json c = config("DeepseekV32ForCausalLM", kEverything);
+    c.merge_patch(changes);
+    return c;
+  };
+  const ParsedModel model = read(latent(json::object()));
+  EXPECT_EQ(model.spec.layer[0].mixer, Mixer::kLatent);
+  refused(latent({{"kv_lora_rank", 0}}), "kv_lora_rank");
+  refused(latent({{"kv_lora_rank", nullptr}}), "kv_lora_rank");
+  refused(latent({{"qk_rope_head_dim", 7}}), "keys of 16 + 7");
+  refused(latent({{"qk_nope_head_dim", -16}}), "qk_nope_head_dim");
+  refused(latent({{"num_attention_heads", 4096}, {"num_hidden_layers", 512}}), "512 layers of 4096 heads");
+  refused(latent({{"q_lora_rank", nullptr}}), "beside queries of rank 0");
+  refused(latent({{"index_topk", 0}}), "index_topk");
+  refused(latent({{"index_head_dim", 4}}), "indexer of 4 heads of 4");
+}
+
+TEST(HfConfig, HostileDeltaNets) {
+  const auto delta = [](const json& changes) {
+    json c = config("Qwen3NextForCausalLM", kEverything);
+    c.merge_patch(changes);
+    return c;
+  };
+  const ParsedModel model = read(delta(json::object()));
+  EXPECT_EQ(model.spec.layer[2].mixer, Mixer::kDelta);
+  EXPECT_EQ(model.spec.layer[3].mixer, Mixer::kAttention);
+  refused(delta({{"linear_num_key_heads", 3}}), "4 value heads of 16 cannot share 3 key heads");
+  refused(delta({{"linear_num_value_heads", 0}}), "linear_num_value_heads");
+  refused(delta({{"linear_conv_kernel_dim", 1000}}), "linear_conv_kernel_dim");
+  refused(delta({{"layer_types", std::vector<std::string>(4, "linear_attention")}}), "no layer has attention");
+  refused(delta({{"layer_types", std::vector<std::string>(4, "sliding_attention")}}), "layer 0 has another type",
+          ErrorCode::kUnsupported);
+}
+
 TEST(HfConfig, TensorNames) {
   auto all = places(config("Qwen2ForCausalLM"));
   EXPECT_EQ(all.at("token_embd.weight").file_name, "model.embed_tokens.weight");
@@ -316,6 +384,33 @@ TEST(HfConfig, FusedTensors) {
   EXPECT_EQ(v.rows.at(31), 127);
   EXPECT_EQ(up.file_name, "model.layers.1.mlp.gate_up_proj.weight");
   EXPECT_EQ(up.rows.at(5), 101);
+}
+
+TEST(HfConfig, StackedAndTurnedTensors) {
+  json c = config("GptOssForCausalLM", kEverything);
+  auto all = places(c);
+  const TensorPlace& up = all.at("blk.1.ffn_up.5.weight");
+  EXPECT_EQ(up.file_name, "model.layers.1.mlp.experts.gate_up_proj");
+  EXPECT_EQ(up.file_shape, (std::vector<std::int64_t>{8, 64, 192}));
+  EXPECT_EQ(up.slice, 5);
+  EXPECT_TRUE(up.slice_transposed);
+  EXPECT_EQ(up.rows.at(0), 1);
+  EXPECT_EQ(up.rows.at(7), 15);
+  EXPECT_EQ(all.at("blk.1.ffn_gate.5.bias").file_shape, (std::vector<std::int64_t>{8, 192}));
+  EXPECT_EQ(all.at("blk.0.attn_sinks.weight").file_name, "model.layers.0.self_attn.sinks");
+  all = places(config("DeepseekV3ForCausalLM", kEverything));
+  const TensorPlace &k = all.at("blk.0.attn_k_b.3.weight"), &v = all.at("blk.0.attn_v_b.3.weight");
+  EXPECT_EQ(k.file_name, "model.layers.0.self_attn.kv_b_proj.weight");
+  EXPECT_EQ(k.file_shape, (std::vector<std::int64_t>{4 * 32, 32}));
+  EXPECT_TRUE(k.part_transposed);
+  EXPECT_FALSE(v.part_transposed);
+  EXPECT_EQ(v.slice, 3);
+  EXPECT_EQ(v.rows.at(0), 16);
+  all = places(config("Qwen3NextForCausalLM", kEverything));
+  const TensorPlace& z = all.at("blk.0.ssm_z.weight");
+  EXPECT_EQ(z.file_shape, (std::vector<std::int64_t>{2 * (16 + 16 + 32 + 32), 64}));
+  EXPECT_EQ(z.rows.at(0), 64);
+  EXPECT_EQ(z.rows.at(32), 96 + 64);
 }
 
 TEST(HfConfig, LongRope) {

@@ -162,6 +162,17 @@ Status read_hf_grouped_experts(const JsonFields& config, ModelSpec& spec) {
   return {};
 }
 
+Status read_hf_corrected_experts(const JsonFields& config, ModelSpec& spec) {
+  WEIR_RETURN_IF_ERROR(read_hf_grouped_experts(config, spec));
+  RouterSpec& router = spec.experts.router;
+  router.scores = RouterSpec::Scores::kSigmoid;
+  router.correction = true;
+  router.sum_floor = 1e-20f;
+  WEIR_TRY(const auto normalise, config.boolean("norm_topk_prob"));
+  router.normalise = normalise.value_or(true);
+  return {};
+}
+
 Status read_hf_sparse_layers(const JsonFields& config, ModelSpec& spec) {
   WEIR_TRY(const auto step, config.integer("decoder_sparse_step", kLayerRange));
   for (std::size_t i = 0; i < spec.layer.size(); ++i)

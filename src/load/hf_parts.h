@@ -52,6 +52,8 @@ void set_windows(const std::vector<bool>& local, int window, ModelSpec& spec);
 Status read_hf_experts(const JsonFields& config, const char* ffn_key, ModelSpec& spec);
 // DeepSeek's routers, groups and shared experts, and its dense first layers.
 Status read_hf_grouped_experts(const JsonFields& config, ModelSpec& spec);
+// The same with V3's router: sigmoid with a correction, weights that add up to the scale.
+Status read_hf_corrected_experts(const JsonFields& config, ModelSpec& spec);
 // Qwen's dense layers among sparse ones.
 Status read_hf_sparse_layers(const JsonFields& config, ModelSpec& spec);
 

@@ -112,6 +112,9 @@ Status check_mixers(const ModelSpec& spec, const std::string& file) {
                 "{}: an indexer of {} heads of {} that chooses {} positions, beside queries of rank {}", file,
                 indexer.heads, indexer.head_dim, indexer.positions, latent.query_rank);
   }
+  if (std::ranges::all_of(spec.layer, [](const LayerSpec& layer) { return layer.mixer == Mixer::kDelta; })) {
+    return fail(ErrorCode::kCorruptFile, "{}: no layer has attention; at least one is expected", file);
+  }
   const DeltaSpec& delta = spec.delta;
   if (has(Mixer::kDelta) && (delta.key_heads < 1 || delta.value_heads < 1 || delta.value_heads % delta.key_heads != 0 ||
                              delta.key_dim < 1 || delta.value_dim < 1 || delta.taps < 1)) {

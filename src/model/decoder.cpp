@@ -71,28 +71,47 @@ Status Decoder::load_weights(load::WeightSource& weights) {
     if (streams[i].role == load::KvStream::Role::kMain)
       stream[static_cast<std::size_t>(streams[i].layer)] = static_cast<int>(i);
   }
+  int states = 0;  // layers with recurrent state so far
   for (int i = 0; i < spec_.layers; ++i) {
-    WEIR_TRY(Layer layer, load_layer(loader, i, stream[static_cast<std::size_t>(i)]));
+    WEIR_TRY(Layer layer, load_layer(loader, i, stream[static_cast<std::size_t>(i)], states));
+    states += layer.delta.has_value();
     layers_.push_back(std::move(layer));
   }
   weight_bytes_ = loader.bytes();
   return {};
 }
 
-Result<Decoder::Layer> Decoder::load_layer(Loader& loader, int index, int stream) {
+Result<Decoder::Layer> Decoder::load_layer(Loader& loader, int index, int stream, int state) {
   const auto name = [&](std::string_view part) { return fmt::format("blk.{}.{}.weight", index, part); };
   Layer layer;
   if (spec_.pre_norms) {
     WEIR_TRY(layer.attention_norm, loader.norm(name("attn_norm")));
   }
-  WEIR_TRY(layer.attention, Attention::load(loader, index, stream));
+  switch (spec_.layer[static_cast<std::size_t>(index)].mixer) {
+    case load::Mixer::kAttention: {
+      WEIR_TRY(layer.attention, Attention::load(loader, index, stream));
+      break;
+    }
+    case load::Mixer::kLatent: {
+      WEIR_TRY(layer.latent, LatentAttention::load(loader, index, stream));
+      break;
+    }
+    case load::Mixer::kDelta: {
+      WEIR_TRY(layer.delta, DeltaNet::load(loader, index, state));
+      break;
+    }
+  }
   if (spec_.post_norms) {
     WEIR_TRY(layer.post_attention_norm, loader.norm(name("post_attention_norm")));
   }
   if (spec_.pre_norms && !spec_.parallel) {
     WEIR_TRY(layer.mlp_norm, loader.norm(name("ffn_norm")));
   }
-  WEIR_TRY(layer.mlp, GatedMlp::load(loader, index));
+  if (spec_.layer[static_cast<std::size_t>(index)].sparse) {
+    WEIR_TRY(layer.experts, Experts::load(loader, index));
+  } else {
+    WEIR_TRY(layer.mlp, GatedMlp::load(loader, index));
+  }
   if (spec_.post_norms) {
     WEIR_TRY(layer.post_mlp_norm, loader.norm(name("post_ffw_norm")));
   }
@@ -138,9 +157,16 @@ void Decoder::add_branch(const Step& step, const Vector& post_norm, Branch&& bra
 
 void Decoder::run_layer(const Step& step, const Layer& layer) const {
   const Input in = normed(step, layer.attention_norm);
-  add_branch(step, layer.post_attention_norm, [&](const Output& out) { layer.attention->run(step, in, out); });
+  add_branch(step, layer.post_attention_norm, [&](const Output& out) {
+    if (layer.latent) return layer.latent->run(step, in, out);
+    if (layer.delta) return layer.delta->run(step, in, out);
+    layer.attention->run(step, in, out);
+  });
   const Input mlp_in = spec_.parallel ? in : normed(step, layer.mlp_norm);
-  add_branch(step, layer.post_mlp_norm, [&](const Output& out) { layer.mlp->run(step, mlp_in, out); });
+  add_branch(step, layer.post_mlp_norm, [&](const Output& out) {
+    if (layer.experts) return layer.experts->run(step, mlp_in, out);
+    layer.mlp->run(step, mlp_in, out);
+  });
 }
 
 void Decoder::forward(const ForwardBatch& batch, const KvView& kv) {

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "model/layers/attention.h"
+#include "model/layers/delta.h"
+#include "model/layers/experts.h"
 #include "model/layers/gated_mlp.h"
+#include "model/layers/latent.h"
 #include "model/layers/loader.h"
 #include "model/layers/step.h"
 #include "model/model.h"
@@ -28,12 +31,15 @@ class Decoder final : public Model {
   struct Layer {
     Vector attention_norm, post_attention_norm, mlp_norm, post_mlp_norm;
     std::optional<Attention> attention;
+    std::optional<LatentAttention> latent;
+    std::optional<DeltaNet> delta;
     std::optional<GatedMlp> mlp;
+    std::optional<Experts> experts;
   };
 
   Decoder(const ModelSpec& spec, Backend& backend, const ModelLimits& limits);
   Status load_weights(load::WeightSource& weights);
-  Result<Layer> load_layer(Loader& loader, int index, int stream);
+  Result<Layer> load_layer(Loader& loader, int index, int stream, int state);
 
   void fill_rope_tables(const ForwardBatch& batch);
   Input normed(const Step& step, const Vector& norm) const;

@@ -13,6 +13,7 @@ void ForwardBatch::clear() {
     group.slots.clear();
     group.table_width = 0;
   }
+  state_tables.clear();
   logit_rows.clear();
 }
 

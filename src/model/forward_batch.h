@@ -23,6 +23,9 @@ struct ForwardBatch {
   };
   std::vector<Group> groups;
 
+  std::vector<std::int32_t> state_tables;  // [sequences * state_width]: blocks of recurrent state
+  std::int64_t state_width = 0;
+
   std::vector<std::int32_t> logit_rows;  // rows whose logits somebody will ask for, ascending
 
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }

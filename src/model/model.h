@@ -28,6 +28,9 @@ struct ModelLimits {
 struct KvView {
   std::vector<backend::KvLayerView> streams;  // as load::kv_streams() lists them
   std::vector<int> group;                     // by stream
+  // Recurrent state lies in whole blocks of the arena, one sequence's after another.
+  std::byte* state_base = nullptr;  // of block 0
+  std::int64_t block_bytes = 0;
 };
 
 class Model {

@@ -245,7 +245,7 @@ class Measurement {
       }
       if (asked("head_norm_rope")) {
         measure("head_norm_rope", DType::kF32, rows, 8 * elements, 7 * elements,
-                [&] { backend_.head_norm_rope({next(), kHeadDim, ones.data(), 1e-5f, &rope, positions}); });
+                [&] { backend_.head_norm_rope({next(), kHeadDim, ones.data(), 0, 1e-5f, &rope, 0, positions}); });
       }
     }
   }

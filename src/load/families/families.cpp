@@ -3,20 +3,18 @@
 #include "base/check.h"
 #include "load/families/family.h"
 
-// A line for each file in this folder.
-#define WEIR_FAMILIES(family)                                                                                   \
-  family(kLlamaFamily) family(kMistralFamily) family(kQwen2Family) family(kQwen3Family) family(kGemma2Family)   \
-      family(kGemma3Family) family(kPhi3Family) family(kOlmo2Family) family(kGraniteFamily) family(kGlm4Family) \
-          family(kSmolLm3Family) family(kExaone4Family) family(kCohere2Family)
-
 namespace weir::load {
 
-#define WEIR_DECLARE(name) extern const Family name;
-WEIR_FAMILIES(WEIR_DECLARE)
+#define WEIR_FAMILY(name) extern const Family name;
+#include "load/families/table.inc"
+#undef WEIR_FAMILY
 
 std::span<const Family* const> families() {
-#define WEIR_ENTRY(name) &name,
-  static constexpr const Family* kAll[] = {WEIR_FAMILIES(WEIR_ENTRY)};
+#define WEIR_FAMILY(name) &name,
+  static constexpr const Family* kAll[] = {
+#include "load/families/table.inc"
+  };
+#undef WEIR_FAMILY
   return kAll;
 }
 

@@ -1,6 +1,6 @@
 // A family of models: which configurations are its own, what they mean, and how its files name its tensors.
 //
-// One file per family here, and one line in families.cpp. A family fills a ModelSpec; the decoder that runs it is the
+// One file per family here, and one line in table.inc. A family fills a ModelSpec; the decoder that runs it is the
 // same for all (model/decoder.h). The recipe is in CONTRIBUTING.md, "A model family".
 #pragma once
 

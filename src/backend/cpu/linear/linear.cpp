@@ -268,6 +268,48 @@ void LinearLayers::linear(const LinearCall& call) {
                  });
 }
 
+// Every worker does some heads alone: their matrices are small.
+void LinearLayers::head_linear(const HeadLinearCall& call) {
+  const auto heads = static_cast<int64_t>(call.weights.size());
+  CHECK(heads > 0 && call.x.rows == call.y.rows, "{} heads, {} and {} rows", heads, call.x.rows, call.y.rows);
+  const int64_t rows = call.x.rows, cols = call.weights[0]->cols(), outputs = call.weights[0]->rows();
+  CHECK((heads - 1) * call.x_head + cols <= call.x.cols && (heads - 1) * call.y_head + outputs <= call.y.cols,
+        "{} heads of {} to {}, at {} of {} and {} of {} columns", heads, cols, outputs, call.x_head, call.x.cols,
+        call.y_head, call.y.cols);
+  Needs needs;
+  for (const LinearWeight* weight : call.weights) {
+    CHECK(weight->rows() == outputs && weight->cols() == cols, "{} x {}, not {} x {}", weight->rows(), weight->cols(),
+          outputs, cols);
+    add_needs(packed(*weight), &needs);
+  }
+  if (rows == 0) return;
+  const int64_t step = rows_at_once(rows, cols, needs);
+  std::size_t bytes = 0, last = 0;
+  plan(needs, step, cols, nullptr, &bytes);
+  plan(needs, rows - (rows - 1) / step * step, cols, nullptr, &last);
+  bytes = std::max(bytes, last);
+  grow(&activations_, bytes * workers_.size());
+  reserve_sums(step);
+  reserve_row(cols);
+  pool_.run([&](int w, int workers) {
+    const Range mine = share(heads, w, workers);
+    std::byte* memory = activations_.data() + bytes * static_cast<std::size_t>(w);
+    Worker& worker = workers_[static_cast<std::size_t>(w)];
+    for (int64_t head = mine.begin; head < mine.end; ++head) {
+      const PackedWeight& weight = packed(*call.weights[static_cast<std::size_t>(head)]);
+      const Input input = {{call.x.data + head * call.x_head, rows, cols, call.x.stride}, nullptr, 0.0f};
+      const LinearOutput output = {
+          &weight, nullptr, {call.y.data + head * call.y_head, rows, outputs, call.y.stride}, false};
+      for (int64_t first = 0; first < rows; first += step) {
+        std::size_t ignored = 0;
+        const Activations a = plan(needs, std::min(step, rows - first), cols, memory, &ignored);
+        for (int64_t row = 0; row < a.rows; ++row) prepare_row(input, first, row, a, worker);
+        multiply_share(output, {0, weight.panels()}, first, a, w, {});
+      }
+    }
+  });
+}
+
 void LinearLayers::gated_linear(const GatedLinearCall& call) {
   CHECK(call.gate->rows() == call.up->rows() && call.gate->cols() == call.x.cols && call.up->cols() == call.x.cols);
   CHECK(call.y.rows == call.x.rows && call.y.cols == call.gate->rows(), "{} x {}", call.y.rows, call.y.cols);

@@ -27,6 +27,16 @@ float sigmoid(float x) {
   return 1.0f / (1.0f + std::exp(-x));
 }
 
+template <class F>
+void multiply_gate(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x, F activation) {
+  CHECK(gate.rows == x.rows && gate.cols == x.cols, "{} x {} gates for {} x {}", gate.rows, gate.cols, x.rows, x.cols);
+  for_ranges(pool, x.rows, x.rows * x.cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      for (std::int64_t i = 0; i < x.cols; ++i) x.row(t)[i] *= activation(gate.row(t)[i]);
+    }
+  });
+}
+
 // The sum of n values in a fixed order that does not wait for each addition.
 template <class F>
 float strand_sum(std::int64_t n, F value) {
@@ -98,13 +108,30 @@ void add(ThreadPool& pool, const AddCall& call) {
   });
 }
 
-void multiply_sigmoid(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x) {
-  CHECK(gate.rows == x.rows && gate.cols == x.cols, "{} x {} gates for {} x {}", gate.rows, gate.cols, x.rows, x.cols);
-  for_ranges(pool, x.rows, x.rows * x.cols, [&](std::int64_t begin, std::int64_t end) {
+void copy_heads(ThreadPool& pool, const CopyHeadsCall& call) {
+  const std::int64_t last = call.heads - 1;
+  CHECK(call.heads > 0 && call.from.rows == call.to.rows &&
+            last * call.from_head + call.from_begin + call.count <= call.from.cols &&
+            last * call.to_head + call.to_begin + call.count <= call.to.cols,
+        "{} of {} heads, {} x {} to {} x {}", call.count, call.heads, call.from.rows, call.from.cols, call.to.rows,
+        call.to.cols);
+  for_ranges(pool, call.from.rows, call.from.rows * call.heads * call.count, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
-      for (std::int64_t i = 0; i < x.cols; ++i) x.row(t)[i] *= sigmoid(gate.row(t)[i]);
+      for (std::int64_t h = 0; h < call.heads; ++h) {
+        std::memcpy(call.to.row(t) + h * call.to_head + call.to_begin,
+                    call.from.row(t) + h * call.from_head + call.from_begin,
+                    static_cast<std::size_t>(call.count) * sizeof(float));
+      }
     }
   });
+}
+
+void multiply_sigmoid(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x) {
+  multiply_gate(pool, gate, x, sigmoid);
+}
+
+void multiply_silu(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x) {
+  multiply_gate(pool, gate, x, [](float g) { return g * sigmoid(g); });
 }
 
 void head_norm_rope(ThreadPool& pool, Isa isa, const HeadNormRopeCall& call) {
@@ -113,28 +140,33 @@ void head_norm_rope(ThreadPool& pool, Isa isa, const HeadNormRopeCall& call) {
   if (rope != nullptr) {
     CHECK(static_cast<std::int64_t>(call.positions.size()) == call.x.rows, "{} positions for {} rows",
           call.positions.size(), call.x.rows);
-    CHECK(rope->dims % 2 == 0 && rope->dims <= call.head_dim, "{} rotated dims of {}", rope->dims, call.head_dim);
+    CHECK(rope->dims % 2 == 0 && call.rope_begin >= 0 && call.rope_begin + rope->dims <= call.head_dim,
+          "{} rotated dims of {} from {} on", rope->dims, call.head_dim, call.rope_begin);
   }
   if (rope == nullptr && call.norm_weight == nullptr) return;
+  const int norm_dims = call.norm_dims == 0 ? call.head_dim : call.norm_dims;
+  CHECK(norm_dims > 0 && norm_dims <= call.head_dim, "{} of {} elements are normed", norm_dims, call.head_dim);
   const OpKernels& kernels = op_kernels(isa);
   const std::int64_t heads = call.x.cols / call.head_dim;
   for_ranges(pool, call.x.rows * heads, call.x.rows * call.x.cols, [&](std::int64_t begin, std::int64_t end) {
-    HeadNormRope head;
-    head.dim = call.head_dim;
-    head.norm_weight = call.norm_weight;
-    head.norm_eps = call.norm_eps;
+    HeadNormRope norm, head;
+    norm.dim = norm_dims;
+    norm.norm_weight = call.norm_weight;
+    norm.norm_eps = call.norm_eps;
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = i / heads;
-      head.x = call.x.row(row) + (i % heads) * call.head_dim;
+      norm.x = call.x.row(row) + (i % heads) * call.head_dim;
+      if (call.norm_weight != nullptr) kernels.head_norm_rope(norm);
       if (rope != nullptr) {
+        head.x = norm.x + call.rope_begin;
         const std::int64_t position = call.positions[static_cast<std::size_t>(row)];
         CHECK(position >= 0 && position < rope->positions, "position {} of {}", position, rope->positions);
         head.cos = rope->cos + position * (rope->dims / 2);
         head.sin = rope->sin + position * (rope->dims / 2);
         head.rotated = rope->dims;
         head.adjacent = rope->adjacent;
+        kernels.head_norm_rope(head);
       }
-      kernels.head_norm_rope(head);
     }
   });
 }
