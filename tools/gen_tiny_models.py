@@ -310,10 +310,10 @@ MODELS = {
         {"experts"},
     ),
     "deepseek-v3": ("DeepseekV3", dict(DEEPSEEK, q_lora_rank=24, n_group=4, topk_group=2), None, "f32", {"experts"}),
-    # The last case has more positions than may be chosen.
+    # The last case has more positions than may be chosen. Many heads, or several positions would score exactly 0.
     "deepseek-v32": (
         "DeepseekV32",
-        dict(DEEPSEEK, q_lora_rank=24, n_group=4, topk_group=2, index_n_heads=4, index_head_dim=16, index_topk=60),
+        dict(DEEPSEEK, q_lora_rank=24, n_group=4, topk_group=2, index_n_heads=16, index_head_dim=16, index_topk=60),
         None,
         "f32",
         {"experts"},
@@ -454,7 +454,7 @@ def save_folder(out, name, tokenizer):
     if dtype == "bf16":
         model.to(torch.bfloat16)
     config = json.loads(model.config.to_json_string(use_diff=False))
-    config = {k: v for k, v in config.items() if k in KEPT_KEYS and v is not None or k in ("sliding_window",)}
+    config = {k: v for k, v in config.items() if k in KEPT_KEYS and v is not None or k in ("sliding_window", "q_lora_rank")}
     config["architectures"] = [type(model).__name__]
     if edit:
         edit(config)

@@ -338,7 +338,10 @@ TEST(HfConfig, HostileLatents) {
   refused(latent({{"qk_rope_head_dim", 7}}), "keys of 16 + 7");
   refused(latent({{"qk_nope_head_dim", -16}}), "qk_nope_head_dim");
   refused(latent({{"num_attention_heads", 4096}, {"num_hidden_layers", 512}}), "512 layers of 4096 heads");
-  refused(latent({{"q_lora_rank", nullptr}}), "beside queries of rank 0");
+  json uncompressed = latent(json::object());
+  uncompressed["q_lora_rank"] = nullptr;
+  refused(uncompressed, "beside queries of rank 0");
+  EXPECT_EQ(read(latent({{"q_lora_rank", nullptr}})).spec.latent.query_rank, 1536) << "absent";
   refused(latent({{"index_topk", 0}}), "index_topk");
   refused(latent({{"index_head_dim", 4}}), "indexer of 4 heads of 4");
 }

@@ -5,6 +5,7 @@
 namespace weir::load {
 namespace {
 
+constexpr int kQueryRank = 1536;   // where the key is absent; null says none
 constexpr double kNormEps = 1e-6;  // the reference's, whatever rms_norm_eps says
 
 }  // namespace
@@ -13,7 +14,7 @@ Status read_hf_latent(const JsonFields& config, bool interleaved, ParsedModel& m
   ModelSpec& spec = model.spec;
   LatentSpec& latent = spec.latent;
   WEIR_TRY(const auto query_rank, config.integer("q_lora_rank", kHiddenRange));
-  latent.query_rank = static_cast<int>(query_rank.value_or(0));
+  latent.query_rank = static_cast<int>(query_rank.value_or(config.names("q_lora_rank") ? 0 : kQueryRank));
   WEIR_TRY(latent.rank, config.required("kv_lora_rank", kHiddenRange));
   WEIR_TRY(latent.plain_dim, config.required("qk_nope_head_dim", kHeadDimRange));
   WEIR_TRY(latent.rope_dim, config.required("qk_rope_head_dim", kHeadDimRange));
