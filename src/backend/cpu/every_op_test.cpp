@@ -25,11 +25,13 @@ constexpr int kRows = 64;
 // A sanitizer makes all this ten times slower, and what it would see the unreadable pages show too: there a part does.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
-constexpr DType kWeightTypes[] = {DType::kBF16, DType::kQ5_1, DType::kQ6_K};
+constexpr DType kWeightTypes[] = {DType::kBF16, DType::kQ5_1, DType::kQ6_K, DType::kQ3_K};
 #else
 constexpr bool kSanitized = false;
-constexpr DType kWeightTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                                  DType::kQ5_1, DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+constexpr DType kWeightTypes[] = {DType::kF32,    DType::kF16,  DType::kBF16,   DType::kQ4_0,  DType::kQ4_1,
+                                  DType::kQ5_0,   DType::kQ5_1, DType::kQ8_0,   DType::kQ4_K,  DType::kQ5_K,
+                                  DType::kQ6_K,   DType::kQ2_K, DType::kIQ4_NL, DType::kMXFP4, DType::kNVFP4,
+                                  DType::kIQ4_XS, DType::kQ3_K, DType::kTQ2_0};
 #endif
 constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 

@@ -54,6 +54,7 @@ class LinearLayers {
   struct Needs {
     bool kind[kKinds] = {};
     bool offset8 = false, offset16 = false, offset32 = false, offset128 = false;
+    bool offset128_half = false, s_half = false;
   };
 
   struct Worker {
