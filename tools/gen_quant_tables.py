@@ -50,6 +50,21 @@ def write_grids():
     assert all(int(s) == i | (bin(i).count("1") & 1) << 7 for i, s in enumerate(signs)), "the eighth sign is the parity of seven"
 
 
+def set_scales(name, blocks, scales):
+    """Writes a scale into each block (and the same as its minimum): as an f16, or as what the type has instead."""
+    halves = scales.astype(np.float16)
+    for at in HALVES.get(name, []):
+        blocks[:, at:at + 2] = halves.view(np.uint8).reshape(-1, 2)
+    if name == "IQ1_M":  # the f16's quarters are the upper halves of every second byte
+        for i in range(4):
+            at = 48 + 2 * i + 1
+            blocks[:, at] = (blocks[:, at] & 15) | ((halves.view(np.uint16) >> (4 * i)) & 15).astype(np.uint8) << 4
+    if name == "MXFP4":
+        blocks[:, 0] = np.clip(np.round(np.log2(np.abs(scales))) + 128, 0, 250)
+    if name == "NVFP4":
+        blocks[:, :4] = quants.NVFP4.fp32_to_ue4m3(2 * np.abs(scales).astype(np.float32))[:, None]
+
+
 def write_values():
     rng = np.random.default_rng(5)
     folder = ROOT / "tests/golden/quants"
@@ -58,21 +73,13 @@ def write_values():
         kind = gguf.GGMLQuantizationType[name]
         elements, size = gguf.GGML_QUANT_SIZES[kind]
         blocks = rng.integers(0, 256, (ELEMENTS // elements, size), dtype=np.uint8)
-        for at in HALVES.get(name, []):
-            scales = (0.02 * rng.standard_normal(len(blocks))).astype(np.float16)
-            scales[0] = np.float16(6e-6)  # a subnormal one
-            blocks[:, at:at + 2] = scales.view(np.uint8).reshape(-1, 2)
-        if name == "IQ1_M":  # the f16 scale's quarters are the upper halves of every second byte
-            scales = (0.02 * rng.standard_normal(len(blocks))).astype(np.float16).view(np.uint16)
-            for i in range(4):
-                at = 48 + 2 * i + 1
-                blocks[:, at] = (blocks[:, at] & 15) | ((scales >> (4 * i)) & 15).astype(np.uint8) << 4
+        scales = 0.02 * rng.standard_normal(len(blocks))
+        scales[0] = 6e-6  # a subnormal f16
+        set_scales(name, blocks, scales)
         if name == "MXFP4":
-            blocks[:, 0] = rng.integers(100, 140, len(blocks))
             blocks[:4, 0] = [0, 1, 2, 250]
         if name == "NVFP4":
-            blocks[0, :4] = [0, 0x7f, 1, 0x7e]
-            blocks[1:, :4] &= 0x7f
+            blocks[:2, :4] = [[0, 0x7F, 1, 0x7E], [2, 7, 8, 0x2F]]
         values = quants.dequantize(blocks, kind).astype(np.float32)
         assert np.isfinite(values).all(), name
         data = blocks.tobytes()

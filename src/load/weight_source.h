@@ -27,7 +27,7 @@ struct Weight {
 // are kept.
 struct UnsupportedTensor {
   std::string name;
-  std::string type;                 // "IQ4_XS"
+  std::string type;                 // "Q8_K"
   std::vector<std::int64_t> shape;  // outermost first
   std::int64_t bytes = 0;
 };

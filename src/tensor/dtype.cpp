@@ -8,7 +8,7 @@
 namespace weir::tensor {
 namespace {
 
-constexpr std::array<DTypeInfo, 27> kInfo = {{
+constexpr std::array<DTypeInfo, 30> kInfo = {{
     {"F32", 1, 4},
     {"F16", 1, 2},
     {"BF16", 1, 2},
@@ -36,6 +36,9 @@ constexpr std::array<DTypeInfo, 27> kInfo = {{
     {"IQ3_S", 256, 110},
     {"IQ1_S", 256, 50},
     {"IQ1_M", 256, 56},
+    {"INT4", 32, sizeof(BlockInt4)},
+    {"INT8", 32, sizeof(BlockInt8)},
+    {"F8_E4M3", 32, sizeof(BlockFloat8)},
 }};
 
 bool same_ignoring_case(std::string_view a, std::string_view b) {

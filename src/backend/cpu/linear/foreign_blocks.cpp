@@ -227,6 +227,34 @@ void iq1_m(const uint8_t* b, ForeignBlock* to) {
   }
 }
 
+template <class Block>
+Block block_at(const uint8_t* from) {
+  Block block;
+  std::memcpy(&block, from, sizeof block);
+  return block;
+}
+
+void int4(const uint8_t* b, ForeignBlock* to) {
+  const auto block = block_at<tensor::BlockInt4>(b);
+  to->d[0] = block.d;
+  to->zero = block.zero;
+  split_nibbles(block.qs, 16, to->codes);
+}
+
+// Kernels take 128 off the codes of this form.
+void int8(const uint8_t* b, ForeignBlock* to) {
+  const auto block = block_at<tensor::BlockInt8>(b);
+  to->d[0] = block.d;
+  to->zero = static_cast<std::int16_t>(block.zero - 128);
+  std::memcpy(to->codes, block.qs, 32);
+}
+
+void float8(const uint8_t* b, ForeignBlock* to) {
+  const auto block = block_at<tensor::BlockFloat8>(b);
+  to->d[0] = block.d;
+  std::memcpy(to->codes, block.qs, 32);
+}
+
 constexpr std::array kTypes = {
     ForeignType{DType::kIQ4_NL, kTable4Half, kNonLinear, iq4_nl},
     ForeignType{DType::kIQ4_XS, kTable4Sub, kNonLinear, iq4_xs},
@@ -243,6 +271,9 @@ constexpr std::array kTypes = {
     ForeignType{DType::kIQ3_S, kTable4Sub, kIq3SValues, iq3_s},
     ForeignType{DType::kIQ1_S, kTable3Sub, kIq1Values, iq1_s},
     ForeignType{DType::kIQ1_M, kTable3Sub, kIq1Values, iq1_m},
+    ForeignType{DType::kInt4, kGroup4, nullptr, int4},
+    ForeignType{DType::kInt8, kGroup8, nullptr, int8},
+    ForeignType{DType::kFloat8, kFloat8, nullptr, float8},
 };
 
 void place_float(uint8_t* to, float value) {
@@ -262,8 +293,15 @@ void pack_foreign(const ForeignType& type, int group_shift, const std::byte* row
   ForeignBlock block;
   type.take_apart(reinterpret_cast<const uint8_t*>(row) + index * info.block_bytes, &block);
   const int64_t blocks = info.block_elements / kBlock, first = index * blocks;
-  for (int64_t i = 0; i < blocks; ++i)
-    place_codes(form.code_bits, block.codes + kBlock * i, lane.codes + (first + i) * 64 * form.code_bits + 4 * lane.r);
+  for (int64_t i = 0; i < blocks; ++i) {
+    const uint8_t* codes = block.codes + kBlock * i;
+    uint8_t* to = lane.codes + (first + i) * 64 * form.code_bits;
+    if (type.form == kFloat8) {
+      for (int k = 0; k < kBlock; ++k) to[kPanel * k + lane.r] = codes[k];
+    } else {
+      place_codes(form.code_bits, codes, to + 4 * lane.r);
+    }
+  }
   const int r = lane.r;
   switch (form.scales) {
     case kHalf:
@@ -285,6 +323,8 @@ void pack_foreign(const ForeignType& type, int group_shift, const std::byte* row
       for (int i = 0; i < 16; ++i) scales[64 + 16 * i + r] = static_cast<uint8_t>(block.sub[i]);
       return;
     }
+    case kGroupD:
+      return place_float(lane.scales + (first >> group_shift) * kGroupDBytes + 4 * r, block.d[0]);
     case kGroup: {
       uint8_t* scales = lane.scales + (first >> group_shift) * kGroupBytes;
       place_float(scales + 4 * r, block.d[0]);

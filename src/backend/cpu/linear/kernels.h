@@ -10,7 +10,7 @@
 //       6 bits  4 bits + [2][16][4]: byte (h, r, e) holds the upper two bits of inputs 16h+4i+e at bits 2i
 //       2 bits  [2][16][4]: byte (h, r, e) holds inputs 16h+4i+e at bits 2i
 //       3 bits  2 bits + [16][4]: bit q of byte (r, e) is the third bit of input 4q+e
-//       8 bits  [8][16][4], values + 128
+//       8 bits  [8][16][4], values + 128; kFloat8 [32][16], as they are
 //     scales  see Scales below
 //   F32, F16    [inputs][16]
 //   BF16        [inputs/2][16][2], the input count padded with zeros to a multiple of 32
@@ -56,6 +56,7 @@ enum Format {
   kGroup2,         // TQ*
   kGroup4,         // int4 with a scale and a zero point per group of inputs
   kGroup8,         // int8 likewise
+  kFloat8,         // FP8 E4M3 with a scale per group: widened, and multiplied with F32 activations
   kFormats
 };
 
@@ -73,9 +74,10 @@ enum Scales {
   kBrain,     // per block, or half of one, bf16 d[16]
   kSub,       // per super f32 d[16], i8 sc[8 or 16][16], one per block or half of one
   kSuper2,    // per super f16 d[16], f16 -dmin[16], u8 sc | mn << 4 [16][16], one per 16 inputs
+  kGroupD,    // per group of 2^group_shift blocks f32 d[16]
   kGroup,     // per group of 2^group_shift blocks f32 d[16], i16 zero[16]: weight = d * (code - zero)
 };
-constexpr int kGroupBytes = 96;
+constexpr int kGroupBytes = 96, kGroupDBytes = 64;
 constexpr int kMaxGroupShift = 3;
 
 struct Form {
@@ -107,6 +109,7 @@ constexpr Form kForm[kFormats] = {
     {2, 0, 0, 1, kGroup},     // kGroup2
     {4, 0, 0, 1, kGroup},     // kGroup4
     {8, 0, 128, 1, kGroup},   // kGroup8
+    {8, 0, 0, 1, kGroupD},    // kFloat8
 };
 
 // Neighbouring panels that a tile multiplies one after the other, some blocks of 32 inputs of each.

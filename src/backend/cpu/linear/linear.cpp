@@ -73,7 +73,7 @@ LinearLayers::LinearLayers(ThreadPool& pool, const Kernels& kernels, Compute com
 }
 
 LinearLayers::Kind LinearLayers::kind_of(const PackedWeight& weight) const {
-  if (compute_ == Compute::kExact) return kFloat;
+  if (compute_ == Compute::kExact || weight.format() == linear::kFloat8) return kFloat;
   if (is_quantised(weight.format())) return kQuant;
   return weight.format() == linear::kBF16 && kernels_.bf16_rows > 0 ? kBf16 : kFloat;
 }

@@ -26,7 +26,7 @@ using testing::kQuantisedForms;
 
 std::vector<DType> all_forms() {
   std::vector<DType> types;
-  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) types.push_back(type);
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kFloat8}) types.push_back(type);
   for (const DType type : kQuantisedForms) types.push_back(type);
   return types;
 }
@@ -36,6 +36,12 @@ float half_at(const std::uint8_t* at) {
   std::uint16_t bits;
   std::memcpy(&bits, at, 2);
   return tensor::f32_from_f16(bits);
+}
+
+float single_at(const std::uint8_t* at) {
+  float value;
+  std::memcpy(&value, at, 4);
+  return value;
 }
 
 void k_scale(const std::uint8_t* s, int j, int* scale, int* min) {
@@ -91,6 +97,14 @@ float element(DType type, const std::byte* row, std::int64_t i) {
       const auto sc = static_cast<std::int8_t>(b[192 + e / 16]);
       return half_at(b + 208) * static_cast<float>(sc) * static_cast<float>(q - 32);
     }
+    case DType::kInt4:
+    case DType::kInt8: {
+      std::int16_t zero;
+      std::memcpy(&zero, b + 4, 2);
+      return single_at(b) * static_cast<float>((type == DType::kInt4 ? nibble(b + 6) : b[6 + e]) - zero);
+    }
+    case DType::kFloat8:
+      return single_at(b) * tensor::f32_from_e4m3(b[4 + e]);
     default:
       ADD_FAILURE() << info(type).name;
       return 0;
@@ -99,7 +113,7 @@ float element(DType type, const std::byte* row, std::int64_t i) {
 
 std::vector<float> decode(DType type, std::int64_t rows, std::int64_t cols, const std::vector<std::byte>& data) {
   std::vector<float> w(static_cast<std::size_t>(rows * cols));
-  if (type > DType::kQ6_K) {  // as Embed.GivesTheNumbersOfGgufPy has verified
+  if (type > DType::kQ6_K && type <= DType::kIQ1_M) {  // as Embed.GivesTheNumbersOfGgufPy has verified
     const auto backend = make(Isa::kScalar, 1);
     std::vector<TokenId> all(static_cast<std::size_t>(rows));
     for (std::int64_t r = 0; r < rows; ++r) all[static_cast<std::size_t>(r)] = static_cast<TokenId>(r);

@@ -73,7 +73,8 @@ int64_t scale_section_bytes(Format format, int group_shift, int64_t blocks) {
     case kSub:
       return (64 + 128 * form.halves) * supers;
     case kGroup:
-      return kGroupBytes * ((blocks + (1 << group_shift) - 1) >> group_shift);
+    case kGroupD:
+      return (form.scales == kGroup ? kGroupBytes : kGroupDBytes) * ((blocks + (1 << group_shift) - 1) >> group_shift);
   }
   CHECK(false, "scales {}", static_cast<int>(form.scales));
 }
@@ -249,9 +250,32 @@ PackedWeight::PackedWeight(ThreadPool& pool, DType dtype, int64_t rows, int64_t 
   });
 }
 
-void PackedWeight::measure(ThreadPool&, std::span<const std::byte>) {
+// The largest groups of blocks that have the same scale (and zero point) in every row.
+int PackedWeight::common_group_shift(ThreadPool& pool, std::span<const std::byte> data) const {
+  const tensor::DTypeInfo& info = tensor::info(dtype_);
+  if (info.block_elements > kBlock) return kMaxGroupShift;
+  const auto size = static_cast<std::size_t>(info.block_bytes);
+  const std::size_t same = dtype_ == DType::kFloat8 ? sizeof(float) : offsetof(tensor::BlockInt8, qs);
+  const int64_t blocks = cols_ / kBlock;
+  std::vector<int> shifts(static_cast<std::size_t>(pool.threads()), kMaxGroupShift);
+  pool.run([&](int worker, int workers) {
+    int& shift = shifts[static_cast<std::size_t>(worker)];
+    const Range mine = share(rows_, worker, workers);
+    for (int64_t row = mine.begin; row < mine.end; ++row) {
+      const std::byte* first = data.data() + static_cast<std::size_t>(row * blocks) * size;
+      for (int64_t b = 1; b < blocks && shift > 0; ++b) {
+        const std::byte* block = first + static_cast<std::size_t>(b) * size;
+        if (std::memcmp(block, block - size, same) != 0)
+          shift = std::min(shift, std::countr_zero(static_cast<std::uint64_t>(b)));
+      }
+    }
+  });
+  return std::ranges::min(shifts);
+}
+
+void PackedWeight::measure(ThreadPool& pool, std::span<const std::byte> data) {
   if (is_quantised(format_)) {
-    if (kForm[format_].scales == kGroup) group_shift_ = kMaxGroupShift;
+    if (kForm[format_].scales == kGroup || format_ == kFloat8) group_shift_ = common_group_shift(pool, data);
     if (foreign_ != nullptr && foreign_->table != nullptr) {
       for (int i = 0; i < 16; ++i) table_.push_back(static_cast<uint8_t>(foreign_->table[i] + 128));
     }
@@ -327,6 +351,8 @@ struct LaneReader {
     switch (form.scales) {
       case kNone:
         return {};
+      case kGroupD:
+        return {single(scales + (b >> group_shift) * kGroupDBytes)};
       case kHalf:
         return {half(scales + b * 32 + 2 * r)};
       case kHalfMin:
@@ -360,6 +386,8 @@ struct LaneReader {
     }
     return {};
   }
+
+  float float8(int64_t b, int k) const { return tensor::f32_from_e4m3(codes[512 * b + kPanel * k + r]); }
 
   int code(int64_t b, int k) const {
     const int bits = kForm[format].code_bits;
@@ -405,7 +433,8 @@ void PackedWeight::dequantise_row(int64_t row, float scale, float* out) const {
     LaneReader::Scale of_block;
     for (int k = 0; k < kBlock; ++k) {
       if (k % 16 == 0) of_block = lane.scale(b, k / 16);
-      const float product = of_block.d * static_cast<float>(lane.code(b, k) - of_block.zero);
+      const float value = format_ == kFloat8 ? lane.float8(b, k) : static_cast<float>(lane.code(b, k) - of_block.zero);
+      const float product = of_block.d * value;
       out[b * kBlock + k] = (product + of_block.min) * scale;
     }
   }

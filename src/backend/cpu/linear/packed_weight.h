@@ -37,6 +37,7 @@ class PackedWeight : public LinearWeight {
   void dequantise_row(std::int64_t row, float scale, float* out) const;
 
  private:
+  int common_group_shift(ThreadPool& pool, std::span<const std::byte> data) const;
   void measure(ThreadPool& pool, std::span<const std::byte> data);
   void pack_panel(std::int64_t index, const std::byte* data);
 
