@@ -1,0 +1,42 @@
+#include <algorithm>
+
+#include "text/tokenizer/script_tables.h"
+
+namespace weir::text::unicode_tables {
+namespace {
+
+// The range that holds the code point, or null.
+template <class Range>
+const Range* find_range(const Range* ranges, std::size_t count, char32_t code) {
+  const Range* above =
+      std::upper_bound(ranges, ranges + count, code, [](char32_t c, const Range& range) { return c < range.first; });
+  return above != ranges && code <= above[-1].last ? above - 1 : nullptr;
+}
+
+}  // namespace
+
+int script_of(char32_t code) {
+  const ScriptRange* range = find_range(kScriptRanges, kNumScriptRanges, code);
+  return range != nullptr ? range->script : -1;
+}
+
+int script_of_name(std::string_view plain_name) {
+  for (std::size_t i = 0; i < kNumScriptNames; ++i) {
+    if (kScriptNames[i] == plain_name) return static_cast<int>(i);
+  }
+  for (std::size_t i = 0; i < kNumScriptAliases; ++i) {
+    if (kScriptAliases[i].name == plain_name) return kScriptAliases[i].script;
+  }
+  return -1;
+}
+
+std::uint8_t properties_of(char32_t code) {
+  const PropertyRange* range = find_range(kPropertyRanges, kNumPropertyRanges, code);
+  return range != nullptr ? range->properties : std::uint8_t{0};
+}
+
+bool has_unsplit_script(char32_t code) {
+  return find_range(kUnsplitScripts, kNumUnsplitScripts, code) != nullptr;
+}
+
+}  // namespace weir::text::unicode_tables
