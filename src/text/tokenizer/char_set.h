@@ -1,7 +1,7 @@
 // CharSet: the set of characters that one [...], \p{...}, \s or single character of a regular expression means.
 //
-// Names and contents are Oniguruma's (the engine behind tokenizer.json patterns) over Unicode 16. Immutable once sealed.
-// Cost of contains(): one bit for ASCII, else a category look-up and what the set lists besides.
+// Names and contents are Oniguruma's (the engine behind tokenizer.json patterns) over Unicode 16. Immutable once
+// sealed. Cost of contains(): one bit for ASCII, else a category look-up and what the set lists besides.
 #pragma once
 
 #include <bitset>
@@ -24,10 +24,10 @@ class CharSet {
   static std::optional<CharSet> of_property(std::string_view name);
   static CharSet word();
 
-  void add(CharSet other);                       // union
-  void intersect(CharSet other);                 // everything added so far and `other`
+  void add(CharSet other);        // union
+  void intersect(CharSet other);  // everything added so far and `other`
   void negate() { negated_ = !negated_; }
-  void ignore_case() { ignore_case_ = true; }    // of the members themselves, before negation
+  void ignore_case() { ignore_case_ = true; }  // of the members themselves, before negation
   // Call once at the end: fills the table for ASCII.
   void seal();
 

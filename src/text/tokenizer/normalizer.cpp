@@ -2,8 +2,12 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
+#include <utility>
 
+#include "text/tokenizer/byte_chars.h"
 #include "text/tokenizer/unicode.h"
 
 namespace weir::text {
@@ -96,6 +100,69 @@ Change run(const StripAccentsStep&, std::string_view text) {
   return map_chars(text, [](std::string& out, char32_t code) {
     if ((class_of(code) & char_class::kMark) == 0) append_utf8(out, code);
   });
+}
+
+// The blocks of ideographs that BERT sets apart; the fourth extension begins where the reference implementation has it.
+bool is_ideograph(char32_t code) {
+  constexpr std::pair<char32_t, char32_t> kBlocks[] = {{0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF},
+                                                       {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF},
+                                                       {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
+  return std::any_of(std::begin(kBlocks), std::end(kBlocks),
+                     [&](const auto& block) { return code >= block.first && code <= block.second; });
+}
+
+std::string bert_cleaned(std::string_view text) {
+  using namespace char_class;
+  constexpr CharClass kDropped = bit(Cc) | bit(Cf) | bit(Co) | bit(Cs);
+  return map_chars(text, [](std::string& out, char32_t code) {
+    const bool line_or_tab = code == '\t' || code == '\n' || code == '\r';
+    if (code == 0 || code == 0xFFFD || (!line_or_tab && (class_of(code) & kDropped) != 0)) return;
+    if ((class_of(code) & kSpace) != 0) {
+      out.push_back(' ');
+    } else {
+      append_utf8(out, code);
+    }
+  });
+}
+
+Change run(const BertStep& step, std::string_view text) {
+  std::string out(text);
+  if (step.clean) out = bert_cleaned(out);
+  if (step.set_ideographs_apart) {
+    out = map_chars(out, [](std::string& to, char32_t code) {
+      const bool apart = is_ideograph(code);
+      if (apart) to.push_back(' ');
+      append_utf8(to, code);
+      if (apart) to.push_back(' ');
+    });
+  }
+  if (step.strip_accents) {
+    out = map_chars(normalize(out, NormalForm::kNfd), [](std::string& to, char32_t code) {
+      if ((class_of(code) & char_class::bit(char_class::Mn)) == 0) append_utf8(to, code);
+    });
+  }
+  if (step.lowercase) out = *run(LowercaseStep{}, out);
+  return out;
+}
+
+Change run(const NmtStep&, std::string_view text) {
+  return map_chars(text, [](std::string& out, char32_t code) {
+    const bool dropped = (code >= 1 && code <= 8) || code == 0xB || (code >= 0xE && code <= 0x1F) || code == 0x7F ||
+                         code == 0x8F || code == 0x9F;
+    if (dropped) return;
+    const bool space = code == 9 || code == 0xA || code == 0xC || code == 0xD || code == 0x1680 ||
+                       (code >= 0x200B && code <= 0x200F) || code == 0x2028 || code == 0x2029 || code == 0x2581 ||
+                       code == 0xFEFF || code == 0xFFFD;
+    append_utf8(out, space ? U' ' : code);
+  });
+}
+
+Change run(const ByteCharsStep&, std::string_view text) {
+  return bytes_to_chars(text);
+}
+
+Change run(const CharsmapStep& step, std::string_view text) {
+  return step.map.apply(text, step.units, growth_limit(text));
 }
 
 Change run(const SqueezeSpacesStep&, std::string_view text) {

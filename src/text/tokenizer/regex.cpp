@@ -14,8 +14,8 @@ namespace {
 using Op = RegexInstr::Op;
 
 constexpr std::uint64_t kFixedSteps = std::uint64_t{1} << 24;  // a fraction of a second
-constexpr std::uint64_t kStepsPerByte = 1024;  // some 50 are usual
-constexpr std::size_t kMaxMemoBytes = std::size_t{1} << 28;  // of one text; texts and patterns in use need a few MB
+constexpr std::uint64_t kStepsPerByte = 1024;                  // some 50 are usual
+constexpr std::size_t kMaxMemoBytes = std::size_t{1} << 28;    // of one text; texts and patterns in use need a few MB
 constexpr std::size_t kPagePositions = 64;
 
 // A bit for each split of a body and each position of the text, in pages made when first touched.

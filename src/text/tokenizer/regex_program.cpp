@@ -133,9 +133,7 @@ class Compiler {
     for (const std::uint32_t end : ends) program_.code[end].a = here();
   }
 
-  void emit_run(const RegexNode& repeat) {
-    put({Op::kRun, repeat.children[0]->set, repeat.min, repeat.max});
-  }
+  void emit_run(const RegexNode& repeat) { put({Op::kRun, repeat.children[0]->set, repeat.min, repeat.max}); }
 
   void emit_repeat(const RegexNode& node, bool last) {
     const RegexNode& child = *node.children[0];

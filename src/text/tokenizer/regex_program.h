@@ -14,13 +14,13 @@ namespace weir::text {
 
 struct RegexInstr {
   enum class Op : std::uint8_t {
-    kChar,    // a: code point
-    kSet,     // a: set
-    kRun,     // a: set, b: least, c: most; takes as many as it can and gives none back
-    kSplit,   // first a, then b; c: number of the split within its body
-    kJump,    // a
-    kAnchor,  // a: Anchor
-    kLook,    // a: body, b: negative
+    kChar,        // a: code point
+    kSet,         // a: set
+    kRun,         // a: set, b: least, c: most; takes as many as it can and gives none back
+    kSplit,       // first a, then b; c: number of the split within its body
+    kJump,        // a
+    kAnchor,      // a: Anchor
+    kLook,        // a: body, b: negative
     kLookBehind,  // a: first body, b: negative, c: how many bodies (alternatives of fixed length)
     kAtomic,      // a: body
     kEnd,

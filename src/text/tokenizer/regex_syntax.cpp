@@ -353,7 +353,8 @@ class Parser {
     if (take("x")) return hex(2);
     if (c == '0') {
       char32_t code = 0;
-      for (int i = 0; i < 3 && peek() >= '0' && peek() <= '7'; ++i, ++at_) code = code * 8 + static_cast<char32_t>(peek() - '0');
+      for (int i = 0; i < 3 && peek() >= '0' && peek() <= '7'; ++i, ++at_)
+        code = code * 8 + static_cast<char32_t>(peek() - '0');
       return code;
     }
     if (c >= '1' && c <= '9') lacking("a reference back to a group");
@@ -412,8 +413,8 @@ class Parser {
   CharSet bracket(const Options& options, int depth) {
     if (depth > kMaxNesting) lacking("more nesting than weir allows");
     ++at_;
-    CharSet whole;                // the intersection of what stood before each &&
-    CharSet part;                 // what is being collected
+    CharSet whole;  // the intersection of what stood before each &&
+    CharSet part;   // what is being collected
     bool cut = false, any = false;
     const bool negated = take("^");
     for (bool first = true; first || peek() != ']'; first = false) {
@@ -512,7 +513,8 @@ Result<ParsedRegex> parse_regex(std::string_view pattern) {
   try {
     return Parser(pattern).parse();
   } catch (const SyntaxError& error) {
-    return fail(ErrorCode::kUnsupported, "the tokenizer's regular expression \"{}\" does not compile: it has {} at byte {}{}",
+    return fail(ErrorCode::kUnsupported,
+                "the tokenizer's regular expression \"{}\" does not compile: it has {} at byte {}{}",
                 valid_utf8(pattern) ? pattern : "(not UTF-8)", error.what, error.at,
                 error.unsupported ? ", which weir does not have" : "");
   }

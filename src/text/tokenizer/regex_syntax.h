@@ -26,10 +26,10 @@ struct RegexNode {
   static constexpr std::uint32_t kUnbounded = 0xFFFFFFFF;
 
   Kind kind = Kind::kEmpty;
-  std::uint32_t set = 0;               // kSet: index of ParsedRegex::sets
-  std::vector<RegexNodePtr> children;  // kConcat, kAlternate: all; kRepeat, kLook, kAtomic: one
-  std::uint32_t min = 0, max = 0;      // kRepeat
-  bool lazy = false;                   // kRepeat
+  std::uint32_t set = 0;                  // kSet: index of ParsedRegex::sets
+  std::vector<RegexNodePtr> children;     // kConcat, kAlternate: all; kRepeat, kLook, kAtomic: one
+  std::uint32_t min = 0, max = 0;         // kRepeat
+  bool lazy = false;                      // kRepeat
   bool negative = false, behind = false;  // kLook
   Anchor anchor = Anchor::kTextBegin;     // kAnchor
 };

@@ -41,7 +41,7 @@ struct CodeRange {
 extern const std::size_t kNumUnsplitScripts;
 extern const CodeRange kUnsplitScripts[];
 
-int script_of(char32_t code);                    // -1: none
+int script_of(char32_t code);                     // -1: none
 int script_of_name(std::string_view plain_name);  // -1: no such script
 std::uint8_t properties_of(char32_t code);
 bool has_unsplit_script(char32_t code);
