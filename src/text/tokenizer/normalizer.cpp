@@ -1,13 +1,12 @@
 #include "text/tokenizer/normalizer.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
 
 #include "text/tokenizer/byte_chars.h"
+#include "text/tokenizer/library_tables.h"
 #include "text/tokenizer/unicode.h"
 
 namespace weir::text {
@@ -85,20 +84,34 @@ std::string map_chars(std::string_view text, F map) {
   return out;
 }
 
+bool among(const unicode_tables::CodeRange* ranges, std::size_t count, char32_t code) {
+  return code >= 0x80 && unicode_tables::find_range(ranges, count, code) != nullptr;
+}
+
+char32_t lowercase(char32_t code) {
+  using namespace library_tables;
+  if (code < 0x80) return code >= 'A' && code <= 'Z' ? code + ('a' - 'A') : code;
+  const auto* end = kLowercase + kNumLowercase;
+  const auto* found =
+      std::lower_bound(kLowercase, end, code, [](const auto& pair, char32_t c) { return pair.from < c; });
+  return found != end && found->from == code ? found->to : code;
+}
+
 Change run(const LowercaseStep&, std::string_view text) {
   return map_chars(text, [](std::string& out, char32_t code) {
     constexpr char32_t kCapitalDottedI = 0x130;  // the one character whose full lower case has two code points
     if (code == kCapitalDottedI) {
       out += "i\u0307";
     } else {
-      append_utf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+      append_utf8(out, lowercase(code));
     }
   });
 }
 
 Change run(const StripAccentsStep&, std::string_view text) {
+  using namespace library_tables;
   return map_chars(text, [](std::string& out, char32_t code) {
-    if ((class_of(code) & char_class::kMark) == 0) append_utf8(out, code);
+    if (!among(kAccents, kNumAccents, code)) append_utf8(out, code);
   });
 }
 
@@ -112,12 +125,10 @@ bool is_ideograph(char32_t code) {
 }
 
 std::string bert_cleaned(std::string_view text) {
-  using namespace char_class;
-  constexpr CharClass kDropped = bit(Cc) | bit(Cf) | bit(Co) | bit(Cs);
+  using namespace library_tables;
   return map_chars(text, [](std::string& out, char32_t code) {
-    const bool line_or_tab = code == '\t' || code == '\n' || code == '\r';
-    if (code == 0 || code == 0xFFFD || (!line_or_tab && (class_of(code) & kDropped) != 0)) return;
-    if ((class_of(code) & kSpace) != 0) {
+    if (unicode_tables::find_range(kBertControls, kNumBertControls, code) != nullptr) return;
+    if ((class_of(code) & char_class::kSpace) != 0) {
       out.push_back(' ');
     } else {
       append_utf8(out, code);
@@ -138,7 +149,7 @@ Change run(const BertStep& step, std::string_view text) {
   }
   if (step.strip_accents) {
     out = map_chars(normalize(out, NormalForm::kNfd), [](std::string& to, char32_t code) {
-      if ((class_of(code) & char_class::bit(char_class::Mn)) == 0) append_utf8(to, code);
+      if (!among(library_tables::kBertAccents, library_tables::kNumBertAccents, code)) append_utf8(to, code);
     });
   }
   if (step.lowercase) out = *run(LowercaseStep{}, out);

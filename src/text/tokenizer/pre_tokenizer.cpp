@@ -1,6 +1,7 @@
 #include "text/tokenizer/pre_tokenizer.h"
 
 #include "text/tokenizer/byte_chars.h"
+#include "text/tokenizer/library_tables.h"
 #include "text/tokenizer/script_tables.h"
 #include "text/tokenizer/unicode.h"
 
@@ -131,15 +132,14 @@ class CharSetStage : public Stage {
 
  private:
   bool contains(char32_t code) const {
-    using namespace char_class;
+    using namespace library_tables;
     switch (kind_) {
       case CharKind::kSpace:
-        return (class_of(code) & kSpace) != 0;
+        return (class_of(code) & char_class::kSpace) != 0;
       case CharKind::kNumber:
-        return (class_of(code) & kNumber) != 0;
-      case CharKind::kPunctuation:
-        // ASCII symbols ($ + < = > ^ ` | ~) count as punctuation too.
-        return (class_of(code) & (code < 0x80 ? kPunctuation | kSymbol : kPunctuation)) != 0;
+        return unicode_tables::find_range(kNumbers, kNumNumbers, code) != nullptr;
+      case CharKind::kPunctuation:  // ASCII symbols ($ + < = > ^ ` | ~) too
+        return unicode_tables::find_range(kPunctuation, kNumPunctuation, code) != nullptr;
     }
     return false;
   }

@@ -1,20 +1,6 @@
-#include <algorithm>
-
 #include "text/tokenizer/script_tables.h"
 
 namespace weir::text::unicode_tables {
-namespace {
-
-// The range that holds the code point, or null.
-template <class Range>
-const Range* find_range(const Range* ranges, std::size_t count, char32_t code) {
-  const Range* above =
-      std::upper_bound(ranges, ranges + count, code, [](char32_t c, const Range& range) { return c < range.first; });
-  return above != ranges && code <= above[-1].last ? above - 1 : nullptr;
-}
-
-}  // namespace
-
 int script_of(char32_t code) {
   const ScriptRange* range = find_range(kScriptRanges, kNumScriptRanges, code);
   return range != nullptr ? range->script : -1;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "text/tokenizer/unicode_tables.h"
+
 namespace weir::text::unicode_tables {
 
 enum Property : std::uint8_t { kAlphabetic = 1, kUppercase = 2, kLowercase = 4 };
@@ -35,9 +37,6 @@ extern const std::size_t kNumScriptAliases;
 extern const ScriptAlias kScriptAliases[];
 
 // Characters that the UnicodeScripts pre-tokenizer, which has older tables, gives no script.
-struct CodeRange {
-  char32_t first, last;
-};
 extern const std::size_t kNumUnsplitScripts;
 extern const CodeRange kUnsplitScripts[];
 
