@@ -84,6 +84,10 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
       ->check(CLI::IsMember({"auto", "exact"}))
       ->default_str("auto");
   add_isa(app, engine.isa);
+  app.add_option("--reasoning-parser", options.reasoning_parser,
+                 "how replies mark reasoning, by vLLM's name, or none; found from the chat template otherwise");
+  app.add_option("--tool-call-parser", options.tool_call_parser,
+                 "how replies write tool calls, by vLLM's name, or none; found from the chat template otherwise");
   app.add_option("--chat-template", options.chat_template, "a Jinja file to use instead of the model's own template");
   // Taken so that it can be refused by name; --help lists what works.
   app.add_option("--speculative-config", options.speculative_config)->group("");

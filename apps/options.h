@@ -11,8 +11,9 @@
 namespace weir::apps {
 
 struct ModelOptions {
-  std::string model;          // a path, or owner/name[:file]
-  std::string chat_template;  // a file; empty: the model's own
+  std::string model;                               // a path, or owner/name[:file]
+  std::string chat_template;                       // a file; empty: the model's own
+  std::string reasoning_parser, tool_call_parser;  // empty: as the chat template says
   std::string speculative_config;
   engine::EngineConfig engine;
 };

@@ -30,10 +30,8 @@ std::string as_arguments(std::string json) {
 
 }  // namespace
 
-void Delta::append(Delta&& next) {
-  content += next.content;
-  reasoning += next.reasoning;
-  for (CallDelta& call : next.calls) {
+void append_calls(std::vector<CallDelta>& calls, std::vector<CallDelta>&& next) {
+  for (CallDelta& call : next) {
     const auto same = std::find_if(calls.begin(), calls.end(), [&](const auto& c) { return c.index == call.index; });
     if (same == calls.end()) {
       calls.push_back(std::move(call));
@@ -41,6 +39,12 @@ void Delta::append(Delta&& next) {
       same->arguments += call.arguments;
     }
   }
+}
+
+void Delta::append(Delta&& next) {
+  content += next.content;
+  reasoning += next.reasoning;
+  append_calls(calls, std::move(next.calls));
 }
 
 void Calls::begin(std::string name, std::string id) {

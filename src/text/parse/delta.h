@@ -13,6 +13,9 @@ struct CallDelta {
   std::string arguments;  // goes on with what came before; all together JSON text
 };
 
+// Adds what comes after `calls`.
+void append_calls(std::vector<CallDelta>& calls, std::vector<CallDelta>&& next);
+
 struct Delta {
   std::string content, reasoning;
   std::vector<CallDelta> calls;
