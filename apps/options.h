@@ -53,6 +53,16 @@ struct BenchOptions {
   bool json = false;
 };
 
+struct PerplexityOptions {
+  ModelOptions model;
+  std::string text;             // a file
+  std::string against;          // another model; empty: the same
+  std::string against_compute;  // auto or exact; empty: as the model
+  std::string against_logits;   // a file of llama-perplexity
+  std::int64_t context = 512, stride = 0, chunks = 0;
+  bool json = false;
+};
+
 struct PullCommandOptions {
   std::string model;
   std::string revision, token, cache_dir;  // empty: what MODEL or the environment says

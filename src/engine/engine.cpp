@@ -188,7 +188,7 @@ void Engine::Impl::handle(Message& message) {
       fresh.priority = sequence->request.priority;
       fresh.arrival_s = sequence->submitted_s;
       fresh.cache_salt = sequence->request.cache_salt;
-      fresh.use_prefix_cache = !sequence->wants_prompt_logprobs();
+      fresh.use_prefix_cache = !sequence->wants_prompt_logprobs() && sequence->request.logits == nullptr;
       scheduler->add(std::move(fresh));
       sequences.emplace(sequence->id, std::move(sequence));
     }
@@ -334,7 +334,7 @@ Result<SeqId> Engine::submit(SequenceRequest request) {
 
 Result<std::vector<SeqId>> Engine::submit_all(std::vector<SequenceRequest> requests) {
   for (const SequenceRequest& request : requests) {
-    CHECK(!request.prompt.empty());
+    CHECK(!request.prompt.empty() && request.logits_from >= 1);
     WEIR_RETURN_IF_ERROR(check_fits(static_cast<std::int64_t>(request.prompt.size()), request.sampling.max_tokens));
   }
   const std::size_t count = requests.size();

@@ -71,8 +71,7 @@ void Runner::build_batch(const sched::StepPlan& plan, const sched::Scheduler& sc
         batch_.logit_rows.push_back(row);
         logit_rows_.push_back({&sequence, position, -1, sampled_.size()});
         sampled_.push_back({&sequence, std::nullopt, std::nullopt});
-      } else if (sequence.wants_prompt_logprobs() && next < sequence.prompt_tokens &&
-                 next > static_cast<std::int64_t>(sequence.prompt_logprobs.size())) {
+      } else if (sequence.wants_logits_about(next)) {
         batch_.logit_rows.push_back(row);
         logit_rows_.push_back({&sequence, position, tokens[static_cast<std::size_t>(next)], 0});
       }
@@ -114,7 +113,7 @@ void Runner::read_row(const LogitRow& row, tensor::Matrix<float> logits, std::in
   std::string_view& flaw = flaws_[static_cast<std::size_t>(i)];
   if (row.prompt_target >= 0) {
     flaw = flaw_of(values);
-    if (!flaw.empty()) return;
+    if (!flaw.empty() || row.sequence->request.logits != nullptr) return;
     prompt_logprobs_[static_cast<std::size_t>(i)] =
         sample::row_logprobs(values, row.prompt_target, params.prompt_logprobs);
     return;
@@ -157,12 +156,25 @@ const std::vector<Runner::Sampled>& Runner::run(const sched::StepPlan& plan, con
       if (!flaw.empty() && row.sequence->failure.empty()) {
         row.sequence->failure = fmt::format("the model's logits for position {} hold {}", row.position + 1, flaw);
       }
-      if (row.prompt_target >= 0) {
+      if (row.prompt_target >= 0 && row.sequence->request.logits == nullptr) {
         row.sequence->prompt_logprobs.push_back(std::move(prompt_logprobs_[static_cast<std::size_t>(i)]));
       }
     }
+    hand_on(begin, logits);
   }
   return sampled_;
+}
+
+void Runner::hand_on(std::int64_t begin, tensor::Matrix<float> logits) {
+  const auto at = [&](std::int64_t i) -> const LogitRow& { return logit_rows_[static_cast<std::size_t>(begin + i)]; };
+  for (std::int64_t i = 0, end = 0; i < logits.rows; i = std::max(end, i + 1)) {
+    Sequence& sequence = *at(i).sequence;
+    if (at(i).prompt_target < 0 || sequence.request.logits == nullptr || !sequence.failure.empty()) continue;
+    end = i + 1;
+    while (end < logits.rows && at(end).sequence == &sequence && at(end).prompt_target >= 0) ++end;
+    sequence.request.logits->read(at(i).position + 1, {logits.row(i), end - i, logits.cols, logits.stride}, backend_);
+    sequence.logits_read = at(i).position + 1 + end - i;
+  }
 }
 
 }  // namespace weir::engine
