@@ -84,6 +84,10 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
       ->check(CLI::IsMember({"auto", "exact"}))
       ->default_str("auto");
   add_isa(app, engine.isa);
+  app.add_option("--reasoning-parser", options.reasoning_parser,
+                 "how replies mark reasoning, by vLLM's name, or none; found from the chat template otherwise");
+  app.add_option("--tool-call-parser", options.tool_call_parser,
+                 "how replies write tool calls, by vLLM's name, or none; found from the chat template otherwise");
   app.add_option("--chat-template", options.chat_template, "a Jinja file to use instead of the model's own template");
   // Taken so that it can be refused by name; --help lists what works.
   app.add_option("--speculative-config", options.speculative_config)->group("");
@@ -171,6 +175,41 @@ void add_filters(CLI::App& app, int& status) {
   inspect_command->add_option("MODEL", *path, "a .gguf file or a Hugging Face folder")->required();
   inspect_command->add_flag("--json", *json, "as JSON");
   inspect_command->callback([path, json, &status] { status = inspect(*path, *json); });
+}
+
+void add_perplexity(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("perplexity", "how well a model foretells a text, and how far it is from another");
+  auto options = std::make_shared<PerplexityOptions>();
+  add_model_options(*command, options->model);
+  auto* text = command->add_option("--text", options->text, "the file to foretell");
+  auto* context = command
+                      ->add_option("--context", options->context,
+                                   "tokens of a chunk; the second half of each is scored, as llama-perplexity does")
+                      ->check(CLI::Range(std::int64_t{4}, std::int64_t{1} << 20))
+                      ->capture_default_str();
+  auto* stride =
+      command->add_option("--stride", options->stride,
+                          "tokens from one window of --context tokens to the next; what the one before left is scored");
+  stride->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  command->add_option("--chunks", options->chunks, "stop after so many")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  auto* against = command->add_option("--against", options->against,
+                                      "another model with the same tokenizer: the KL divergence from it");
+  auto* compute = command
+                      ->add_option("--against-compute", options->against_compute,
+                                   "how the other one (without --against: this one) computes; exact also keeps its KV "
+                                   "in 32 bits")
+                      ->check(CLI::IsMember({"auto", "exact"}));
+  auto* logits = command->add_option("--against-logits", options->against_logits,
+                                     "a file of llama-perplexity --save-all-logits, whose text and chunks are taken");
+  logits->excludes(against)->excludes(compute)->excludes(stride)->excludes(text)->excludes(context);
+  command->add_flag("--json", options->json, "as JSON");
+  command->callback([options, &status] {
+    if (options->text.empty() && options->against_logits.empty()) throw CLI::RequiredError("--text");
+    if (options->stride > options->context)
+      throw CLI::ValidationError("--stride", "is more than --context: tokens between would be left out");
+    status = perplexity(*options);
+  });
 }
 
 void add_pull(CLI::App& app, int& status) {
@@ -264,6 +303,7 @@ int weir_main(int argc, char** argv) {
   add_serve(app, status);
   add_terminal(app, status);
   add_filters(app, status);
+  add_perplexity(app, status);
   add_pull(app, status);
   add_bench(app, status);
   if (const auto wrong = wrong_command(app, argc, argv, 1); !wrong.empty()) {

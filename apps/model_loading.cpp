@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "api/prompt_builder.h"
 #include "api/tokenizer_assets.h"
 #include "apps/pull_command.h"
 #include "kv/prefix_index.h"
@@ -44,9 +45,19 @@ Result<std::string> read_file(const std::string& path) {
   return content;
 }
 
+// Finds out from a template how replies to it are to be read.
+Status add_reply_format(const ModelOptions& options, const std::string& name, const std::string& source,
+                        api::ServedModel& served) {
+  WEIR_TRY(auto format, text::parse::choose_format(source, options.reasoning_parser, options.tool_call_parser));
+  if (!format.plain()) served.reply_formats.emplace(name, api::make_reply_format(*served.tokenizer, std::move(format)));
+  return {};
+}
+
 Status load_templates(const ModelOptions& options, const load::ModelFiles& files, api::ServedModel& served) {
+  WEIR_RETURN_IF_ERROR(text::parse::choose_format("", options.reasoning_parser, options.tool_call_parser));
   if (!options.chat_template.empty()) {
     WEIR_TRY(auto source, read_file(options.chat_template));
+    WEIR_RETURN_IF_ERROR(add_reply_format(options, "", source, served));
     auto parsed = text::ChatTemplate::parse(std::move(source));
     if (!parsed)
       return fail(ErrorCode::kInvalidArgument, "--chat-template {}: {}", options.chat_template, parsed.error().message);
@@ -57,6 +68,7 @@ Status load_templates(const ModelOptions& options, const load::ModelFiles& files
     auto parsed = text::ChatTemplate::parse(source);
     if (parsed) {
       served.chat_templates.emplace(name, std::move(*parsed));
+      WEIR_RETURN_IF_ERROR(add_reply_format(options, name, source, served));
     } else {
       // The model can still complete text, so this is no reason to refuse it.
       spdlog::warn("{}: the chat template{} cannot be used: {}", options.model, name.empty() ? "" : " '" + name + "'",

@@ -11,8 +11,9 @@
 namespace weir::apps {
 
 struct ModelOptions {
-  std::string model;          // a path, or owner/name[:file]
-  std::string chat_template;  // a file; empty: the model's own
+  std::string model;                               // a path, or owner/name[:file]
+  std::string chat_template;                       // a file; empty: the model's own
+  std::string reasoning_parser, tool_call_parser;  // empty: as the chat template says
   std::string speculative_config;
   engine::EngineConfig engine;
 };
@@ -50,6 +51,16 @@ struct BenchOptions {
   int batch = 1;
   int repetitions = 1;
   std::uint64_t seed = 1;
+  bool json = false;
+};
+
+struct PerplexityOptions {
+  ModelOptions model;
+  std::string text;             // a file
+  std::string against;          // another model; empty: the same
+  std::string against_compute;  // auto or exact; empty: as the model
+  std::string against_logits;   // a file of llama-perplexity
+  std::int64_t context = 512, stride = 0, chunks = 0;
   bool json = false;
 };
 

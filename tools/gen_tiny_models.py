@@ -3,8 +3,8 @@
 
     python tools/gen_tiny_models.py [--out tests/golden/models] [--llama-quantize PROGRAM] [--only NAME ...]
 
-Needs torch, transformers, safetensors, tokenizers and gguf. The committed files were made with torch 2.15.0, transformers 5.24.0,
-tokenizers 0.23.3 and gguf 0.19.0; the K-quantised GGUF files with the llama-quantize of llama.cpp as shipped in llama-cpp-python 0.3.36
+Needs torch, transformers, safetensors, tokenizers and gguf. The committed files were made with torch 2.15.0 (later additions: 2.13.0),
+transformers 5.24.0, tokenizers 0.23.3 and gguf 0.19.0; the K-quantised GGUF files with the llama-quantize of llama.cpp as shipped in llama-cpp-python 0.3.36
 (--pure, so that every matrix has the named type). Everything is seeded: the same versions make the same files.
 
     NAME/            a Hugging Face folder and cases.json
@@ -91,6 +91,21 @@ def old_gemma(config):
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
 YARN = dict(factor=4.0, original_max_position_embeddings=64, beta_fast=16.0, beta_slow=2.0, mscale=1.0, mscale_all_dim=0.5, truncate=False)
 
+DEEPSEEK = dict(
+    num_key_value_heads=4,
+    kv_lora_rank=16,
+    qk_nope_head_dim=16,
+    qk_rope_head_dim=8,
+    v_head_dim=8,
+    first_k_dense_replace=1,
+    n_routed_experts=8,
+    n_shared_experts=1,
+    num_experts_per_tok=3,
+    moe_intermediate_size=16,
+    routed_scaling_factor=2.5,
+    norm_topk_prob=True,
+)
+
 # name -> (configuration class, settings, how the saved config.json is edited, dtype, options)
 MODELS = {
     "llama": ("Llama", dict(head_dim=16), None, "f32", {"gguf"}),
@@ -172,6 +187,157 @@ MODELS = {
         "f32",
         set(),
     ),
+    "gemma2": (
+        "Gemma2",
+        dict(head_dim=16, sliding_window=24, query_pre_attn_scalar=12, attn_logit_softcapping=8.0, final_logit_softcapping=20.0, tie_word_embeddings=True),
+        None,
+        "f32",
+        set(),
+    ),
+    "phi3": ("Phi3", dict(sliding_window=30), None, "f32", set()),
+    # The second case becomes long while it is continued.
+    "phi3-longrope": (
+        "Phi3",
+        dict(
+            original_max_position_embeddings=56,
+            rope_parameters=dict(
+                rope_type="longrope",
+                rope_theta=10000.0,
+                original_max_position_embeddings=56,
+                short_factor=[1.0, 1.1, 1.2, 1.3],
+                long_factor=[1.5, 2.5, 3.5, 4.5],
+            ),
+        ),
+        None,
+        "f32",
+        set(),
+    ),
+    "olmo2": ("Olmo2", dict(), None, "f32", set()),
+    "granite": (
+        "Granite",
+        dict(embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=0.5),
+        None,
+        "f32",
+        set(),
+    ),
+    "glm4": ("Glm4", dict(head_dim=16), None, "f32", set()),
+    "smollm3": ("SmolLM3", dict(num_hidden_layers=4, use_sliding_window=True, sliding_window=40), None, "f32", set()),
+    "exaone4": ("Exaone4", dict(num_hidden_layers=4, sliding_window=24), None, "f32", set()),
+    "mixtral": ("Mixtral", dict(num_local_experts=4, num_experts_per_tok=2, sliding_window=None), None, "f32", {"experts"}),
+    "qwen2-moe": (
+        "Qwen2Moe",
+        dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24, mlp_only_layers=[0]),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "qwen3-moe": (
+        "Qwen3Moe",
+        dict(head_dim=16, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=16, norm_topk_prob=True),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "olmoe": ("Olmoe", dict(num_experts=4, num_experts_per_tok=2), None, "f32", {"experts"}),
+    "glm4-moe": (
+        "Glm4Moe",
+        dict(
+            head_dim=16,
+            use_qk_norm=True,
+            attention_bias=True,
+            first_k_dense_replace=1,
+            n_routed_experts=8,
+            num_experts_per_tok=3,
+            n_group=4,
+            topk_group=2,
+            moe_intermediate_size=16,
+            routed_scaling_factor=1.5,
+            num_nextn_predict_layers=1,
+        ),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "minimax-m2": (
+        "MiniMaxM2",
+        dict(head_dim=16, num_local_experts=4, num_experts_per_tok=2, rope_parameters=dict(rope_type="default", rope_theta=5e6, partial_rotary_factor=0.5)),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "gpt-oss": (
+        "GptOss",
+        dict(
+            head_dim=16,
+            sliding_window=24,
+            num_local_experts=4,
+            num_experts_per_tok=2,
+            rope_parameters=dict(
+                rope_type="yarn",
+                rope_theta=150000.0,
+                factor=32.0,
+                original_max_position_embeddings=64,
+                beta_fast=32.0,
+                beta_slow=1.0,
+                truncate=False,
+            ),
+        ),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "deepseek-v2": (
+        "DeepseekV2",
+        dict(
+            DEEPSEEK,
+            q_lora_rank=None,
+            n_group=4,
+            topk_group=2,
+            topk_method="group_limited_greedy",
+            rope_parameters=dict(
+                rope_type="yarn",
+                rope_theta=10000.0,
+                factor=4.0,
+                original_max_position_embeddings=128,
+                mscale=0.7,
+                mscale_all_dim=0.7,
+                beta_fast=32,
+                beta_slow=1,
+            ),
+        ),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "deepseek-v3": ("DeepseekV3", dict(DEEPSEEK, q_lora_rank=24, n_group=4, topk_group=2), None, "f32", {"experts"}),
+    # The last case has more positions than may be chosen. Many heads, or several positions would score exactly 0.
+    "deepseek-v32": (
+        "DeepseekV32",
+        dict(DEEPSEEK, q_lora_rank=24, n_group=4, topk_group=2, index_n_heads=16, index_head_dim=16, index_topk=60),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "qwen3-next": (
+        "Qwen3Next",
+        dict(
+            head_dim=16,
+            layer_types=["linear_attention", "full_attention"],
+            linear_num_key_heads=2,
+            linear_num_value_heads=4,
+            linear_key_head_dim=8,
+            linear_value_head_dim=8,
+            num_experts=4,
+            num_experts_per_tok=2,
+            moe_intermediate_size=16,
+            shared_expert_intermediate_size=16,
+            rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25),
+        ),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "cohere2": ("Cohere2", dict(num_hidden_layers=4, sliding_window=24, logit_scale=0.5, tie_word_embeddings=True), None, "f32", set()),
 }
 
 # For the quantised files: rows of 256, the size of K-quant blocks.
@@ -198,12 +364,17 @@ def make_model(kind, settings, seed):
                 parameter.copy_(parameter + (head_gain - 1) + 0.2 * noise)
             elif "norm" in name:
                 parameter.copy_(parameter + 0.2 * noise)
+            elif name.endswith(("sinks", "A_log", "conv1d.weight")):
+                parameter.copy_(0.5 * noise)
             elif name.endswith("bias"):
                 parameter.copy_(0.3 * noise)
             elif "embed_tokens" in name:
                 parameter.copy_(embedding * noise)
             else:
                 parameter.copy_(fan_in * noise)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.copy_(0.1 * torch.randn(buffer.shape, generator=generator))
     return model
 
 
@@ -283,12 +454,16 @@ def save_folder(out, name, tokenizer):
     if dtype == "bf16":
         model.to(torch.bfloat16)
     config = json.loads(model.config.to_json_string(use_diff=False))
-    config = {k: v for k, v in config.items() if k in KEPT_KEYS and v is not None or k in ("sliding_window",)}
+    config = {k: v for k, v in config.items() if k in KEPT_KEYS and v is not None or k in ("sliding_window", "q_lora_rank")}
     config["architectures"] = [type(model).__name__]
     if edit:
         edit(config)
     write_json(os.path.join(folder, "config.json"), config, indent=1, sort_keys=True)
-    save_weights(folder, model, "sharded" in options)
+    if "experts" in options:  # the library takes its stacked experts apart again, as published folders have them
+        model.save_pretrained(folder)
+        write_json(os.path.join(folder, "config.json"), config, indent=1, sort_keys=True)
+    else:
+        save_weights(folder, model, "sharded" in options)
     save_text_files(folder, tokenizer, list_of_templates=name == "qwen3")
     # The reference reads the folder itself, so that config.json means what transformers says it means.
     loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
@@ -305,6 +480,16 @@ KEPT_KEYS = set(BASE) | {
     "attention_bias", "mlp_bias", "head_dim", "hidden_act", "hidden_activation", "layer_types", "max_window_layers", "model_type",
     "query_pre_attn_scalar", "rope_parameters", "sliding_window", "use_sliding_window", "final_logit_softcapping", "attn_logit_softcapping",
     "_sliding_window_pattern", "dtype", "initializer_range", "use_bidirectional_attention",
+    # multipliers, LayerNorm, layers without RoPE, LongRoPE
+    "attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling", "logit_scale", "layer_norm_eps",
+    # experts, latent attention, indexers, delta nets
+    "num_local_experts", "num_experts", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts",
+    "shared_expert_intermediate_size", "norm_topk_prob", "first_k_dense_replace", "n_group", "topk_group", "topk_method",
+    "routed_scaling_factor", "mlp_only_layers", "decoder_sparse_step", "mlp_layer_types", "use_qk_norm", "qkv_bias", "swiglu_alpha",
+    "swiglu_limit", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "index_n_heads", "index_head_dim",
+    "index_topk", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim",
+    "num_nextn_predict_layers", "rope_interleave",
+    "no_rope_layers", "no_rope_layer_interval", "sliding_window_pattern", "original_max_position_embeddings", "partial_rotary_factor",
 }  # fmt: skip
 
 

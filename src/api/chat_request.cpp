@@ -250,6 +250,8 @@ Result<ChatRequest> parse_chat_request(const Json& body, const ParseContext& con
   generation.chat = true;
   generation.add_special_tokens = false;  // the template writes them
   WEIR_RETURN_IF_ERROR(parse_generation_fields(fields, context, generation));
+  WEIR_RETURN_IF_ERROR(fields.boolean("include_reasoning", generation.include_reasoning));
+  WEIR_RETURN_IF_ERROR(fields.boolean("parallel_tool_calls", generation.parallel_tool_calls));
   if (generation.echo)
     return fail_at("echo", ErrorCode::kUnsupported, "echo is not supported for chats; use /v1/completions");
   WEIR_RETURN_IF_ERROR(

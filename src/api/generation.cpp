@@ -94,17 +94,34 @@ bool Generation::take(std::size_t choice, engine::SequenceOutput&& output, doubl
   ReplyPart part = c.text.take(std::move(output));
   metrics_->count_generated(c.text.completion_tokens() - before);
   if (c.text.finished()) --open_choices_;
+  name_calls(choice, part);
 
   if (!job_.request.stream) {
     c.whole.append(std::move(part));
   } else {
     const bool tokens_shown = !part.tokens.empty() && (job_.request.return_token_ids || job_.request.logprobs >= 0);
-    if (!c.sent || !part.text.empty() || part.finish || tokens_shown || job_.request.continuous_usage) {
+    const bool said = !part.text.empty() || !part.reasoning.empty() || !part.calls.empty();
+    if (!c.sent || said || part.finish || tokens_shown || job_.request.continuous_usage) {
       append_part_event(events_, frame_, {static_cast<int>(choice), &part, &c.prompt->ids}, !c.sent, usage());
       c.sent = true;
     }
   }
   return c.text.finished() && !engine_done;
+}
+
+// Calls that the model has given no id get one: unlike any other of this or another request.
+void Generation::name_calls(std::size_t choice, ReplyPart& part) const {
+  const auto* format = choices_[choice].prompt->format;
+  constexpr std::size_t kShort = 9;
+  for (auto& call : part.calls) {
+    if (!call.first) continue;
+    const bool short_id = format && format->format->short_ids;
+    if (!call.id.empty() && (!short_id || call.id.size() == kShort)) continue;
+    call.id = fmt::format("call_{}_{}_{}", std::string_view(job_.id).substr(job_.id.find('-') + 1), choice, call.index);
+    if (!short_id) continue;
+    const auto bits = philox(std::hash<std::string>()(call.id), call.index);
+    call.id = fmt::format("{:08x}{:08x}", bits[0], bits[1]).substr(0, kShort);
+  }
 }
 
 Usage Generation::usage() const {

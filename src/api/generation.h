@@ -57,6 +57,7 @@ class Generation {
     bool sent = false;  // a part of it has been streamed
   };
 
+  void name_calls(std::size_t choice, ReplyPart& part) const;
   Usage usage() const;
   void note_output(const engine::SequenceOutput& output, std::size_t choice, double now_s);
   void finish(std::string_view reason, int status, double now_s);

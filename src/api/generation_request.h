@@ -31,6 +31,8 @@ struct GenerationRequest {
   int priority = 0;
   std::string cache_salt;
 
+  bool include_reasoning = true;
+  bool parallel_tool_calls = true;  // false: the reply's first call is the only one
   bool echo = false;
   bool stream = false;
   bool include_usage = false;

@@ -116,9 +116,66 @@ std::size_t longest_token(const text::Tokenizer& tokenizer) {
   return longest;
 }
 
+ReplyFormat make_reply_format(const text::Tokenizer& tokenizer, text::parse::OutputFormat format) {
+  ReplyFormat out;
+  const auto markers = format.markers();
+  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (!tokenizer.is_control(id)) continue;
+    const std::string_view text = tokenizer.token_bytes(id, false);
+    const bool in_marker = !text.empty() && std::any_of(markers.begin(), markers.end(), [&](const std::string& marker) {
+      return marker.find(text) != std::string::npos;
+    });
+    if (in_marker) out.marker_tokens.emplace(id, text);
+  }
+  out.format = std::make_shared<const text::parse::OutputFormat>(std::move(format));
+  return out;
+}
+
+namespace {
+
+auto find_template(const ServedModel& model, const ChatInput& chat) {
+  const auto it = model.chat_templates.find(chat.tools.is_null() ? "" : "tool_use");
+  return it != model.chat_templates.end() ? it : model.chat_templates.find("");
+}
+
+// What some templates need that others do not bear: arguments of past calls as JSON text; no reasoning beside content
+// and calls. Returns false if there is nothing to change.
+bool with_argument_texts(Json& messages) {
+  bool changed = false;
+  for (Json& message : messages) {
+    if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) continue;
+    for (Json& call : message["tool_calls"]) {
+      Json& arguments = call["function"]["arguments"];
+      if (!arguments.is_object()) continue;
+      arguments = arguments.dump(-1, ' ', false, Json::error_handler_t::replace);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+bool without_reasoning_of_calls(Json& messages) {
+  bool changed = false;
+  for (Json& message : messages) {
+    if (!message.contains("tool_calls")) continue;
+    for (const char* name : {"reasoning_content", "reasoning", "thinking"}) changed |= message.erase(name) > 0;
+  }
+  return changed;
+}
+
+Result<text::Rendered> render_somehow(const text::ChatTemplate& chat_template, text::RenderInput& input) {
+  auto rendered = chat_template.render(input);
+  for (const auto change : {with_argument_texts, without_reasoning_of_calls}) {
+    if (rendered || !change(input.messages)) continue;
+    if (auto again = chat_template.render(input)) return again;
+  }
+  return rendered;
+}
+
+}  // namespace
+
 Result<text::Rendered> render_chat(const ServedModel& model, const ChatInput& chat) {
-  auto it = model.chat_templates.find(chat.tools.is_null() ? "" : "tool_use");
-  if (it == model.chat_templates.end()) it = model.chat_templates.find("");
+  const auto it = find_template(model, chat);
   if (it == model.chat_templates.end() && !model.broken_templates.empty()) {
     return fail_at("messages", ErrorCode::kInvalidArgument,
                    "the chat template of this model cannot be used: {}; use /v1/completions, or start the server with "
@@ -136,7 +193,7 @@ Result<text::Rendered> render_chat(const ServedModel& model, const ChatInput& ch
   input.kwargs = chat.kwargs;
   input.bos_token = special_text(*model.tokenizer, model.tokenizer->bos());
   input.eos_token = special_text(*model.tokenizer, model.tokenizer->eos());
-  auto rendered = it->second.render(input);
+  auto rendered = render_somehow(it->second, input);
   if (!rendered) {
     // Whatever the template objects to, it objects to these messages.
     rendered.error().param = "messages";
@@ -145,9 +202,10 @@ Result<text::Rendered> render_chat(const ServedModel& model, const ChatInput& ch
   return rendered;
 }
 
-Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatInput& chat, bool add_special_tokens,
-                                         TextUse use) {
-  WEIR_TRY(const auto rendered, render_chat(model, chat));
+namespace {
+
+Result<std::vector<TokenId>> encode_rendered(const ServedModel& model, const text::Rendered& rendered,
+                                             bool add_special_tokens, TextUse use) {
   if (auto fits = check_bytes(model, rendered.text.size(), use); !fits) {
     fits.error().param = "messages";
     return tl::unexpected(fits.error());
@@ -155,6 +213,30 @@ Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatInp
   auto ids = model.tokenizer->encode(rendered.text, {add_special_tokens, true, rendered.user});
   WEIR_RETURN_IF_ERROR(check_ids(model, ids));
   return ids;
+}
+
+std::shared_ptr<const text::parse::ReplySyntax> reply_syntax(const ReplyFormat& format, const ChatInput& chat,
+                                                             const text::Rendered& rendered) {
+  auto syntax = std::make_shared<text::parse::ReplySyntax>();
+  syntax->format = format.format;
+  syntax->tools = text::parse::ToolSchemas(chat.tools);
+  syntax->calls = !chat.tools.is_null();
+  const bool continues = chat.kwargs.contains("continue_final_message") && !chat.messages.empty();
+  const Json message = continues ? chat.messages.back() : Json();
+  const Json* content = message.is_object() ? Fields(message).find("content") : nullptr;
+  const bool has_text = content && content->is_string();
+  const std::string_view text = has_text ? std::string_view(content->get_ref<const std::string&>()) : "";
+  const auto continued = continues ? std::optional(text) : std::nullopt;
+  syntax->start = text::parse::reply_start(*format.format, rendered.text, rendered.user, continued);
+  return syntax;
+}
+
+}  // namespace
+
+Result<std::vector<TokenId>> encode_chat(const ServedModel& model, const ChatInput& chat, bool add_special_tokens,
+                                         TextUse use) {
+  WEIR_TRY(const auto rendered, render_chat(model, chat));
+  return encode_rendered(model, rendered, add_special_tokens, use);
 }
 
 // A prompt string is raw: whoever writes it writes the control tokens too.
@@ -170,10 +252,16 @@ Result<std::vector<EncodedPrompt>> build_prompts(const ServedModel& model, const
                                                  GenerationRequest& request, const ChatInput* chat) {
   std::vector<EncodedPrompt> prompts;
   if (chat) {
-    WEIR_TRY(auto ids, encode_chat(model, *chat, request.add_special_tokens, TextUse::kPrompt));
+    WEIR_TRY(const auto rendered, render_chat(model, *chat));
+    WEIR_TRY(auto ids, encode_rendered(model, rendered, request.add_special_tokens, TextUse::kPrompt));
     text::Detokenizer after(*model.tokenizer, ids, request.skip_special_tokens);
     WEIR_RETURN_IF_ERROR(check_length(model, engine, ids.size(), request.max_tokens));
     prompts.push_back({std::move(ids), std::move(after), {}});
+    const auto format = model.reply_formats.find(find_template(model, *chat)->first);
+    if (format != model.reply_formats.end()) {
+      prompts.back().format = &format->second;
+      prompts.back().syntax = reply_syntax(format->second, *chat, rendered);
+    }
   }
   for (const Prompt& prompt : request.prompts) {
     WEIR_TRY(auto encoded, encode_prompt(model, request, prompt));

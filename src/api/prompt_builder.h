@@ -8,6 +8,7 @@
 #include "api/generation_request.h"
 #include "api/served_model.h"
 #include "text/detokenizer.h"
+#include "text/parse/output_parser.h"
 
 namespace weir::api {
 
@@ -15,7 +16,12 @@ struct EncodedPrompt {
   std::vector<TokenId> ids;
   text::Detokenizer reply_text;          // ready for the first token of a reply
   std::vector<std::string> echo_pieces;  // with echo: what each prompt token adds to the text
+  // How the reply is read; null: it is just text.
+  std::shared_ptr<const text::parse::ReplySyntax> syntax = nullptr;
+  const ReplyFormat* format = nullptr;  // of the model, with `syntax`
 };
+
+ReplyFormat make_reply_format(const text::Tokenizer& tokenizer, text::parse::OutputFormat format);
 
 // The bytes of text that one token can stand for, at most.
 std::size_t longest_token(const text::Tokenizer& tokenizer);

@@ -29,6 +29,36 @@ class Writer {
     json_.end_object();
   }
 
+  // The name that vLLM gave it first and the one it has now: clients look for either.
+  void reasoning(const std::string& text) { json_.key("reasoning_content").string(text).key("reasoning").string(text); }
+
+  void calls(const std::vector<text::parse::CallDelta>& calls, bool pieces) {
+    if (calls.empty()) return;
+    json_.key("tool_calls").begin_array();
+    for (const auto& call : calls) {
+      json_.begin_object();
+      if (pieces) json_.key("index").integer(call.index);
+      if (call.first) json_.key("id").string(call.id).key("type").string("function");
+      json_.key("function").begin_object();
+      if (call.first) json_.key("name").string(call.name);
+      json_.key("arguments").string(call.arguments).end_object().end_object();
+    }
+    json_.end_array();
+  }
+
+  void message(const ReplyPart& part) {
+    json_.key("message").begin_object().key("role").string("assistant").key("content");
+    if (part.text.empty() && !(part.calls.empty() && part.reasoning.empty())) {
+      json_.null();
+    } else {
+      json_.string(part.text);
+    }
+    json_.key("refusal").null();
+    if (!part.reasoning.empty()) reasoning(part.reasoning);
+    calls(part.calls, false);
+    json_.end_object();
+  }
+
   // Everything of a choice but its text.
   void rest_of_choice(const ReplyChoice& choice, bool with_prompt) {
     const ReplyPart& part = *choice.part;
@@ -207,7 +237,9 @@ void append_choice_event(std::string& out, const ReplyFrame& frame, const ReplyC
   if (frame.request->chat) {
     json.key("delta").begin_object();
     if (role) json.key("role").string("assistant");
+    if (!choice.part->reasoning.empty()) w.reasoning(choice.part->reasoning);
     if (role || !choice.part->text.empty()) json.key("content").string(choice.part->text);
+    w.calls(choice.part->calls, true);
     json.end_object();
   } else {
     json.key("text").string(choice.part->text);
@@ -243,8 +275,7 @@ std::string whole_reply(const ReplyFrame& frame, const std::vector<ReplyChoice>&
   for (const auto& choice : choices) {
     json.begin_object().key("index").integer(choice.index);
     if (frame.request->chat) {
-      json.key("message").begin_object().key("role").string("assistant").key("content").string(choice.part->text);
-      json.key("refusal").null().end_object();
+      w.message(*choice.part);
     } else {
       json.key("text").string(choice.part->text);
     }

@@ -25,6 +25,8 @@ void move_to_end(std::vector<T>& to, std::vector<T>& from) {
 
 void ReplyPart::append(ReplyPart&& next) {
   text += next.text;
+  reasoning += next.reasoning;
+  text::parse::append_calls(calls, std::move(next.calls));
   move_to_end(tokens, next.tokens);
   move_to_end(entries, next.entries);
   move_to_end(prompt_logprobs, next.prompt_logprobs);
@@ -35,6 +37,7 @@ ReplyText::ReplyText(const GenerationRequest& request, const std::vector<TokenId
                      const StopMatcher* stops)
     : request_(&request), eos_ids_(&eos_ids), prompt_(&prompt), detokenizer_(prompt.reply_text) {
   if (stops) scan_.emplace(*stops);
+  if (prompt.syntax) parser_.emplace(prompt.syntax);
 }
 
 ReplyPart ReplyText::take(engine::SequenceOutput&& output) {
@@ -47,7 +50,34 @@ ReplyPart ReplyText::take(engine::SequenceOutput&& output) {
     stopped_ = output.finish == engine::FinishReason::kStop;
     part.finish = finish_of(output);
   }
+  if (finished_) end(part);
   return part;
+}
+
+// What the parser still holds back.
+void ReplyText::end(ReplyPart& part) {
+  if (!parser_) return;
+  text::parse::Delta delta;
+  parser_->finish(delta);
+  add(std::move(delta), part);
+  if (parser_->calls() > 0 && part.finish && part.finish->reason == "stop") part.finish->reason = "tool_calls";
+}
+
+void ReplyText::say(std::string_view text, bool hidden, ReplyPart& part) {
+  if (!parser_) {
+    part.text += text;
+    return;
+  }
+  text::parse::Delta delta;
+  parser_->feed(text, hidden, delta);
+  add(std::move(delta), part);
+}
+
+void ReplyText::add(text::parse::Delta&& delta, ReplyPart& part) const {
+  part.text += delta.content;
+  if (request_->include_reasoning) part.reasoning += delta.reasoning;
+  if (!request_->parallel_tool_calls) std::erase_if(delta.calls, [](const auto& call) { return call.index > 0; });
+  text::parse::append_calls(part.calls, std::move(delta.calls));
 }
 
 void ReplyText::take_prompt(engine::SequenceOutput& output, ReplyPart& part) {
@@ -74,6 +104,10 @@ void ReplyText::take_token(engine::SequenceOutput& output, std::size_t i, ReplyP
   // The token that ended the reply is not part of its text.
   const bool hidden = last && output.stop_token && !request_->include_stop;
   std::string piece = hidden ? std::string() : detokenizer_.push(id);
+  if (!hidden && parser_ && request_->skip_special_tokens) {
+    const auto marker = prompt_->format->marker_tokens.find(id);
+    if (marker != prompt_->format->marker_tokens.end()) show_marker(marker->second, part);
+  }
   if (last) piece += detokenizer_.finish();
   part.tokens.push_back(id);
   show(piece, last, part);
@@ -83,25 +117,42 @@ void ReplyText::take_token(engine::SequenceOutput& output, std::size_t i, ReplyP
 }
 
 void ReplyText::show(std::string_view piece, bool last, ReplyPart& part) {
-  if (!scan_) {
-    part.text += piece;
-    return;
-  }
+  if (!scan_) return say(piece, false, part);
   held_ += piece;
   const auto match = scan_->feed(piece);
   // A stop string counts if it is complete only after the tokens that must come.
   if (match && completion_tokens_ > request_->sampling.min_tokens) {
     const std::size_t end = request_->include_stop ? match->end : match->begin;
     CHECK(end >= held_begin_, "shown {} bytes, the stop string begins at {}", held_begin_, match->begin);
-    part.text += std::string_view(held_).substr(0, end - held_begin_);
+    release(end - held_begin_, part);
     part.finish = Finish{"stop", request_->stop[static_cast<std::size_t>(match->index)]};
     finished_ = stopped_ = true;
     return;
   }
   const std::size_t ready = last ? held_.size() : held_.size() - scan_->held_back();
-  part.text.append(held_, 0, ready);
-  held_.erase(0, ready);
-  held_begin_ += ready;
+  release(ready, part);
+}
+
+void ReplyText::show_marker(const std::string& marker, ReplyPart& part) {
+  if (held_.empty()) return say(marker, true, part);
+  held_markers_.emplace_back(held_begin_ + held_.size(), marker);
+}
+
+// Shows this much of what is held, with the markers in it.
+void ReplyText::release(std::size_t bytes, ReplyPart& part) {
+  const std::size_t end = held_begin_ + bytes;
+  std::size_t shown = held_begin_;
+  const auto show_to = [&](std::size_t to) {
+    if (to > shown) say(std::string_view(held_).substr(shown - held_begin_, to - shown), false, part);
+    shown = to;
+  };
+  for (; !held_markers_.empty() && held_markers_.front().first <= end; held_markers_.pop_front()) {
+    show_to(held_markers_.front().first);
+    say(held_markers_.front().second, true, part);
+  }
+  show_to(end);
+  held_.erase(0, bytes);
+  held_begin_ = end;
 }
 
 void ReplyText::add_entry(TokenId id, std::string piece, std::optional<engine::PositionLogprobs> logprobs,

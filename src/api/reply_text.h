@@ -1,11 +1,13 @@
 // ReplyText: the tokens of one choice -> the text that may be shown, and where it ends.
 //
 // Whole and streamed replies are made by this one path, so they cannot differ. Text is shown as soon as it cannot be
-// part of a stop string any more; the text of a token is whatever became certain with it, so that joined token texts
-// are the reply even where a character spans several tokens. Cost: O(bytes). One per choice; not thread-safe.
+// part of a stop string any more, and then goes through the parser of the reply's format, if it has one (stop strings
+// know nothing of reasoning and calls). The text of a token is whatever became certain with it, so that joined token
+// texts are the reply even where a character spans several tokens. Cost: O(bytes). One per choice; not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +22,7 @@
 namespace weir::api {
 
 struct Finish {
-  std::string_view reason;                                         // "stop", "length", "error"
+  std::string_view reason;                                         // "stop", "length", "tool_calls"
   std::variant<std::monostate, TokenId, std::string> stop_reason;  // none: an end-of-sequence token, or the length
 };
 
@@ -35,7 +37,9 @@ struct TokenEntry {
 
 // What one step adds to a choice; a whole reply is all its parts added up.
 struct ReplyPart {
-  std::string text;
+  std::string text;       // of a chat: the content
+  std::string reasoning;  // this and the calls only where the reply's format has them
+  std::vector<text::parse::CallDelta> calls;
   std::vector<TokenId> tokens;
   std::vector<TokenEntry> entries;  // if the request asks for logprobs
   std::vector<engine::PositionLogprobs>
@@ -62,6 +66,11 @@ class ReplyText {
   void take_prompt(engine::SequenceOutput& output, ReplyPart& part);
   void take_token(engine::SequenceOutput& output, std::size_t i, ReplyPart& part);
   void show(std::string_view piece, bool last, ReplyPart& part);
+  void show_marker(const std::string& marker, ReplyPart& part);
+  void release(std::size_t bytes, ReplyPart& part);
+  void say(std::string_view text, bool hidden, ReplyPart& part);
+  void end(ReplyPart& part);
+  void add(text::parse::Delta&& delta, ReplyPart& part) const;
   void add_entry(TokenId id, std::string piece, std::optional<engine::PositionLogprobs> logprobs, bool of_prompt,
                  ReplyPart& part);
   Finish finish_of(const engine::SequenceOutput& output) const;
@@ -73,6 +82,9 @@ class ReplyText {
   std::optional<StopMatcher::Scan> scan_;
   std::string held_;            // text not shown yet
   std::size_t held_begin_ = 0;  // bytes of the reply before it
+  std::optional<text::parse::OutputParser> parser_;
+  // Control tokens for the parser that came among what is held, with the bytes of the reply before them.
+  std::deque<std::pair<std::size_t, std::string>> held_markers_;
   std::int64_t characters_ = 0;
   std::int64_t completion_tokens_ = 0;
   bool started_ = false;

@@ -10,9 +10,16 @@
 #include "api/request_parser.h"
 #include "base/ids.h"
 #include "text/chat_template.h"
+#include "text/parse/formats.h"
 #include "text/tokenizer.h"
 
 namespace weir::api {
+
+// How replies to prompts of one chat template are read.
+struct ReplyFormat {
+  std::shared_ptr<const text::parse::OutputFormat> format;
+  std::map<TokenId, std::string> marker_tokens;  // control tokens that stand in the format's markers, and their text
+};
 
 struct ServedModel {
   std::string name;  // in requests and replies; valid UTF-8
@@ -24,6 +31,7 @@ struct ServedModel {
   SamplingDefaults defaults;
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::map<std::string, text::ChatTemplate> chat_templates;  // "" = the default one, "tool_use" for requests with tools
+  std::map<std::string, ReplyFormat> reply_formats;          // by the template's name; none where replies are just text
   std::map<std::string, std::string> broken_templates;       // those that could not be read, and why
 };
 

@@ -91,11 +91,19 @@ Result<VocabData> read_vocab(const GgufFile& gguf) {
   WEIR_TRY(vocab.scores, read_scores(gguf));
   WEIR_TRY(vocab.types, read_types(gguf));
   const std::pair<const char*, std::optional<TokenId>*> ids[] = {
-      {"bos", &vocab.bos}, {"eos", &vocab.eos},         {"eot", &vocab.eot},
-      {"eom", &vocab.eom}, {"unknown", &vocab.unknown}, {"padding", &vocab.padding}};
+      {"bos", &vocab.bos},         {"eos", &vocab.eos},
+      {"eot", &vocab.eot},         {"eom", &vocab.eom},
+      {"unknown", &vocab.unknown}, {"padding", &vocab.padding},
+      {"cls", &vocab.cls},         {"seperator", &vocab.separator}};  // "seperator": so is the key
   for (const auto& [name, id] : ids) WEIR_RETURN_IF_ERROR(read_id(gguf, name, *id));
   vocab.add_bos = gguf.get_bool("tokenizer.ggml.add_bos_token");
   vocab.add_eos = gguf.get_bool("tokenizer.ggml.add_eos_token");
+  vocab.add_separator = gguf.get_bool("tokenizer.ggml.add_sep_token");
+  vocab.lowercase = gguf.get_bool("tokenizer.ggml.normalizer.lowercase");
+  vocab.strip_accents = gguf.get_bool("tokenizer.ggml.normalizer.strip_accents");
+  if (const auto* bytes = gguf.get_ints("tokenizer.ggml.precompiled_charsmap")) {
+    for (const std::int64_t byte : *bytes) vocab.charsmap.push_back(static_cast<char>(byte));
+  }
   vocab.add_space_prefix = gguf.get_bool("tokenizer.ggml.add_space_prefix");
   vocab.remove_extra_whitespaces = gguf.get_bool("tokenizer.ggml.remove_extra_whitespaces");
   return vocab;

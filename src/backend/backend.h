@@ -56,7 +56,8 @@ class LinearWeight {
   std::size_t bytes_ = 0;
 };
 
-enum class Activation { kSilu, kGeluTanh };
+// kClampedSwiglu (gpt-oss): with g = min(gate, 7) and u = clamp(up, -7, 7), (u + 1) * g * sigmoid(1.702 g).
+enum class Activation { kSilu, kGeluTanh, kClampedSwiglu };
 
 // y[t, :] (+)= W x[t, :] + bias
 struct LinearOutput {
@@ -74,6 +75,25 @@ struct LinearCall {
   std::span<const LinearOutput> outputs;
 };
 
+// A matrix for each head: y[t, h * y_head + r] = sum over k of W_h[r, k] * x[t, h * x_head + k]
+struct HeadLinearCall {
+  Matrix<const float> x;
+  std::int64_t x_head = 0;                       // columns from one head's inputs to the next one's
+  std::span<const LinearWeight* const> weights;  // [heads], all of one shape
+  Matrix<float> y;
+  std::int64_t y_head = 0;
+};
+
+// to[t, h * to_head + to_begin + i] = from[t, h * from_head + from_begin + i] for i < count
+struct CopyHeadsCall {
+  Matrix<const float> from;
+  std::int64_t from_head = 0, from_begin = 0;
+  Matrix<float> to;
+  std::int64_t to_head = 0, to_begin = 0;
+  int heads = 0;
+  std::int64_t count = 0;
+};
+
 // y = activation(x Gᵀ + gate_bias) * (x Uᵀ + up_bias)
 struct GatedLinearCall {
   Matrix<const float> x;
@@ -85,6 +105,24 @@ struct GatedLinearCall {
   const float* up_bias = nullptr;
   Activation activation = Activation::kSilu;
   Matrix<float> y;  // [x.rows, gate->rows()]
+};
+
+// Chooses experts of a mixture for each row. With s the scores of its logits and c = s + correction, the experts are
+// those with the greatest c, the lower number of equals; with groups, only of the best groups, as told by the greatest
+// c in them or the sum of the two greatest. They weigh s, divided by its sum over them (which counts as at least
+// sum_floor) if `normalise`, times `scale`.
+struct RouteCall {
+  // Over all experts, of each by itself, or none: c are the logits, and the weights the softmax over the chosen ones.
+  enum class Scores { kSoftmax, kSigmoid, kSoftmaxOfChosen };
+  Matrix<const float> logits;  // [tokens, experts]
+  Scores scores = Scores::kSoftmax;
+  const float* correction = nullptr;  // [experts] or null
+  bool normalise = false;
+  float sum_floor = 0.0f, scale = 1.0f;
+  int groups = 1, groups_used = 1;
+  bool group_by_two = false;
+  Matrix<std::int32_t> experts;  // [tokens, experts per token], best first; -1 where scores are not numbers
+  Matrix<float> weights;
 };
 
 // One projection of a mixture of experts: expert e's matrix, and bias.
@@ -118,14 +156,16 @@ struct RopeTable {
   bool adjacent = false;  // pairs (2i, 2i+1) instead of (i, i + dims/2)
 };
 
-// For each head of each row of x [tokens, heads * head_dim], in place: RMSNorm over the head (if norm_weight), then
-// rotation (if rope).
+// For each head of each row of x [tokens, heads * head_dim], in place: RMSNorm over its first norm_dims elements (if
+// norm_weight), then rotation of the elements from rope_begin on (if rope).
 struct HeadNormRopeCall {
   Matrix<float> x;
   int head_dim = 0;
-  const float* norm_weight = nullptr;  // [head_dim] or null
+  const float* norm_weight = nullptr;  // [norm_dims] or null
+  int norm_dims = 0;                   // 0: the whole head
   float norm_eps = 0.0f;
-  const RopeTable* rope = nullptr;          // null: no rotation
+  const RopeTable* rope = nullptr;  // null: no rotation
+  int rope_begin = 0;
   std::span<const std::int32_t> positions;  // [tokens]
 };
 
@@ -170,7 +210,59 @@ struct AttentionCall {
   int window = 0;
   float scale = 1.0f;
   float softcap = 0.0f;
-  Matrix<float> out;  // [tokens, heads * kv.value_size()]
+  // [heads] or null: a logit of nothing in each head's softmax (gpt-oss), so that the weights add up to less than 1.
+  const float* sinks = nullptr;
+  // Without data: everything. Else each row sees the positions that its row here lists in ascending order, up to the
+  // first -1; the cost is theirs, not the sequence's.
+  Matrix<const std::int32_t> selected;  // [tokens, most positions]
+  Matrix<float> out;                    // [tokens, heads * kv.value_size()]
+};
+
+// For each query the positions that a small scorer thinks best (DeepSeek V3.2's indexer): position s scores the sum
+// over heads h of weights[t, h] * max(0, q[t, h] · k[s]). Queries see what they see in AttentionCall.
+struct SelectCall {
+  Matrix<const float> q;        // [tokens, heads * keys.head_dim]
+  Matrix<const float> weights;  // [tokens, heads]
+  KvLayerView keys;             // one head
+  std::span<const std::int32_t> query_starts, seq_lens;
+  Matrix<const std::int32_t> block_tables;
+  // [tokens, most positions]: the best ones, of equals the earlier; in ascending order, then -1.
+  Matrix<std::int32_t> positions;
+};
+
+// to[t, :] += scale * sigmoid(gate[t, 0]) * from[t, :]
+struct AddCall {
+  Matrix<const float> from;
+  float scale = 1.0f;
+  Matrix<const float> gate;  // one column; without data: 1
+  Matrix<float> to;
+};
+
+// Recurrent state of the sequences of a batch: bytes [0, ...) of sequence s lie in the blocks tables.row(s), one after
+// the other.
+struct StateView {
+  std::byte* base = nullptr;  // of block 0
+  std::int64_t block_bytes = 0;
+  Matrix<const std::int32_t> tables;  // [sequences, blocks]
+  std::int64_t offset = 0;            // of this layer's state in a sequence's
+};
+
+// Gated delta net (Yang et al. 2024) with the short convolution before it. Of each token come
+//   x, the silu of the convolution of its and the taps - 1 earlier inputs, taken apart into q, k (scaled to length 1; q
+//   also by 1 / sqrt(key_dim)) and v of each head; value head h uses key head h / (value_heads / key_heads);
+//   S = S * exp(decay[h] * softplus(alpha + dt[h]));  S += k (v - S' k)' * sigmoid(beta);  out = S' q.
+// S [key_dim][value_dim] of each value head and the last inputs of the convolution are the state: zero before a
+// sequence's first token, kept between calls. Tokens follow one another in one way however a sequence is cut.
+struct DeltaCall {
+  Matrix<const float> inputs;       // [tokens, channels]: q of all key heads, k of them, v of all value heads
+  Matrix<const float> beta, alpha;  // [tokens, value_heads]
+  const float* taps = nullptr;      // [channels][tap_count], the earliest input's first
+  const float* decay = nullptr;     // [value_heads], negative
+  const float* dt = nullptr;        // [value_heads]
+  int key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0, tap_count = 0;
+  std::span<const std::int32_t> query_starts, seq_lens;
+  StateView state;    // of a layer: matrices, then inputs
+  Matrix<float> out;  // [tokens, value_heads * value_dim]
 };
 
 class Backend {
@@ -191,12 +283,24 @@ class Backend {
   virtual void embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out) = 0;
   virtual void linear(const LinearCall& call) = 0;
   virtual void gated_linear(const GatedLinearCall& call) = 0;
+  virtual void head_linear(const HeadLinearCall& call) = 0;
+  virtual void copy_heads(const CopyHeadsCall& call) = 0;
+  virtual void route(const RouteCall& call) = 0;
   virtual void experts(const ExpertsCall& call) = 0;
   // out[t, :] = rmsnorm(x[t, :]) * weight; with accumulate, added to out. x and out may be the same.
   virtual void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate) = 0;
+  // out[t, :] = (x[t, :] - mean) / sqrt(variance + eps) * weight + bias; bias may be null. x and out may be the same.
+  virtual void layer_norm(Matrix<const float> x, const float* weight, const float* bias, float eps,
+                          Matrix<float> out) = 0;
+  virtual void add(const AddCall& call) = 0;
+  // x *= sigmoid(gate), or gate * sigmoid(gate), element by element.
+  virtual void multiply_sigmoid(Matrix<const float> gate, Matrix<float> x) = 0;
+  virtual void multiply_silu(Matrix<const float> gate, Matrix<float> x) = 0;
   virtual void head_norm_rope(const HeadNormRopeCall& call) = 0;
   virtual void kv_write(const KvWriteCall& call) = 0;
   virtual void attention(const AttentionCall& call) = 0;
+  virtual void select_positions(const SelectCall& call) = 0;
+  virtual void delta_net(const DeltaCall& call) = 0;
   // x = cap * tanh(x / cap), in place.
   virtual void softcap(Matrix<float> x, float cap) = 0;
   // Copies the named rows of x to out, in order.

@@ -19,6 +19,7 @@
 #include "engine/runner.h"
 #include "engine/sequence.h"
 #include "kv/kv_storage.h"
+#include "load/kv_streams.h"
 
 namespace weir::engine {
 namespace {
@@ -84,19 +85,25 @@ struct Engine::Impl {
 Status Engine::Impl::build_kv(const load::ModelFiles& files, tensor::DType kv_dtype, const kv::KvLayout& layout,
                               const KvSizing& sizing) {
   WEIR_TRY(const kv::PrefixIndexKind index, kv::parse_prefix_index(config.prefix_index));
-  arena = backend->allocate(static_cast<std::size_t>(layout.block_bytes()) * sizing.num_blocks);
+  arena = backend->allocate(static_cast<std::size_t>(layout.block_bytes) * sizing.num_blocks);
   const kv::KvStorage storage(layout, sizing.num_blocks, arena->data());
   model::KvView view;
-  for (std::size_t layer = 0; layer < layout.place.size(); ++layer) {
-    const kv::KvStorage::LayerSlice slice = storage.layer(static_cast<int>(layer));
-    view.layers.push_back({.base = slice.base,
-                           .block_stride = slice.block_stride,
-                           .block_tokens = layout.block_tokens,
-                           .heads = layout.heads,
-                           .head_dim = layout.head_dim,
-                           .dtype = kv_dtype});
-    view.group.push_back(layout.place[layer].group);
+  const std::vector<load::KvStream> streams = load::kv_streams(files.spec);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    const kv::KvStorage::Slice slice = storage.stream(static_cast<int>(i));
+    const int values_in_keys = streams[i].value_dim_in_keys;
+    view.streams.push_back({.base = slice.base,
+                            .block_stride = slice.block_stride,
+                            .block_tokens = layout.block_tokens,
+                            .heads = streams[i].heads,
+                            .head_dim = streams[i].key_dim,
+                            .dtype = kv_dtype,
+                            .value_dim = values_in_keys > 0 ? values_in_keys : streams[i].value_dim,
+                            .values_in_keys = streams[i].value_dim == 0});
+    view.group.push_back(layout.place[i].group);
   }
+  view.state_base = arena->data();
+  view.block_bytes = layout.block_bytes;
   kv::KvConfig kv_config = {.layout = layout,
                             .num_blocks = sizing.num_blocks,
                             .prefix_index = config.enable_prefix_caching ? index : kv::PrefixIndexKind::kNone,
@@ -130,6 +137,10 @@ Status Engine::Impl::build(load::ModelFiles& files) {
                    files.spec.context_length);
   }
   const kv::KvLayout layout = layout_for(files.spec, kv_dtype, config.block_size);
+  if (layout.state_blocks > 0 && config.enable_prefix_caching) {
+    spdlog::info("prefix caching is off: what this model has read is in a state that cannot be taken up in the middle");
+    config.enable_prefix_caching = false;
+  }
   WEIR_TRY(const KvSizing sizing, size_kv(config, files.spec, layout, available_memory_bytes()));
 
   WEIR_TRY(model,
@@ -140,6 +151,7 @@ Status Engine::Impl::build(load::ModelFiles& files) {
   scheduling.max_num_batched_tokens = config.max_num_batched_tokens;
   scheduling.max_model_len = sizing.max_model_len;
   scheduling.enable_prefix_caching = config.enable_prefix_caching;
+  scheduling.long_from = files.spec.long_rope_from();
   if (config.scheduling_policy == "priority") {
     scheduling.policy = sched::Policy::kPriority;
   } else if (config.scheduling_policy != "fcfs") {
@@ -152,7 +164,7 @@ Status Engine::Impl::build(load::ModelFiles& files) {
           .max_model_len = sizing.max_model_len,
           .block_size = config.block_size,
           .num_kv_blocks = sizing.num_blocks,
-          .kv_bytes = layout.block_bytes() * sizing.num_blocks,
+          .kv_bytes = layout.block_bytes * sizing.num_blocks,
           .weight_bytes = model->weight_bytes(),
           .kv_dtype = std::string(tensor::info(kv_dtype).name),
           .prefix_index = config.enable_prefix_caching ? config.prefix_index : "off",
@@ -188,7 +200,7 @@ void Engine::Impl::handle(Message& message) {
       fresh.priority = sequence->request.priority;
       fresh.arrival_s = sequence->submitted_s;
       fresh.cache_salt = sequence->request.cache_salt;
-      fresh.use_prefix_cache = !sequence->wants_prompt_logprobs();
+      fresh.use_prefix_cache = !sequence->wants_prompt_logprobs() && sequence->request.logits == nullptr;
       scheduler->add(std::move(fresh));
       sequences.emplace(sequence->id, std::move(sequence));
     }
@@ -334,7 +346,7 @@ Result<SeqId> Engine::submit(SequenceRequest request) {
 
 Result<std::vector<SeqId>> Engine::submit_all(std::vector<SequenceRequest> requests) {
   for (const SequenceRequest& request : requests) {
-    CHECK(!request.prompt.empty());
+    CHECK(!request.prompt.empty() && request.logits_from >= 1);
     WEIR_RETURN_IF_ERROR(check_fits(static_cast<std::int64_t>(request.prompt.size()), request.sampling.max_tokens));
   }
   const std::size_t count = requests.size();

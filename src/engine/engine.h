@@ -19,6 +19,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "engine/logit_reader.h"
 #include "load/model_files.h"
 #include "sample/logprobs.h"
 #include "sample/sampling_params.h"
@@ -48,6 +49,10 @@ struct SequenceRequest {
   std::vector<TokenId> eos_ids;  // end the reply with finish kStop unless ignore_eos; in order of submit's caller
   int priority = 0;
   std::string cache_salt;
+  // Who reads the logits about the prompt's tokens from number `logits_from` (at least 1) on; must outlive the
+  // sequence.
+  LogitReader* logits = nullptr;
+  std::int64_t logits_from = 1;
 };
 
 using sample::PositionLogprobs;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "load/kv_streams.h"
+
 namespace weir::engine {
 namespace {
 
@@ -43,9 +45,20 @@ Result<tensor::DType> choose_kv_dtype(const std::string& flag, tensor::DType wei
 }
 
 kv::KvLayout layout_for(const load::ModelSpec& spec, tensor::DType dtype, int block_tokens) {
-  std::vector<int> windows;
-  for (const load::LayerSpec& layer : spec.layer) windows.push_back(layer.window);
-  return kv::plan_layout(windows, spec.kv_heads, spec.head_dim, dtype, block_tokens);
+  std::vector<kv::KvStream> streams;
+  for (const load::KvStream& stream : load::kv_streams(spec)) {
+    streams.push_back(
+        {.window = stream.window, .heads = stream.heads, .key_dim = stream.key_dim, .value_dim = stream.value_dim});
+  }
+  return kv::plan_layout(streams, dtype, block_tokens, load::state_bytes(spec));
+}
+
+load::KvCost kv_cost(const load::ModelSpec& spec, tensor::DType dtype) {
+  const kv::KvLayout layout = layout_for(spec, dtype, EngineConfig().block_size);
+  return {.bytes_per_token =
+              static_cast<double>(layout.groups.size()) * static_cast<double>(layout.block_bytes) / layout.block_tokens,
+          .bytes_of_context = layout.blocks_needed(spec.context_length, kStepTokens) * layout.block_bytes,
+          .state_bytes = layout.state_blocks * layout.block_bytes};
 }
 
 Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec, const kv::KvLayout& layout,
@@ -70,19 +83,19 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
     if (config.kv_cache_memory_bytes) {
       bytes = *config.kv_cache_memory_bytes;
     } else {
-      const std::int64_t one_sequence_bytes = one_sequence * layout.block_bytes();
+      const std::int64_t one_sequence_bytes = one_sequence * layout.block_bytes;
       bytes = std::min({available_memory / 2, std::max(kDefaultPoolBytes, one_sequence_bytes),
                         one_sequence_bytes * config.max_num_seqs});
     }
-    blocks = bytes / layout.block_bytes();
+    blocks = bytes / layout.block_bytes;
   }
   blocks = std::min(blocks, kMaxBlocks);
-  if (blocks * layout.block_bytes() > available_memory) {
+  if (blocks * layout.block_bytes > available_memory) {
     return fail_at(
         config.num_kv_blocks ? "num-kv-blocks" : "kv-cache-memory", ErrorCode::kInvalidArgument,
         "the KV pool asked for has {} blocks of {} bytes, {:.1f} GB; this machine has {:.1f} GB available. Give a "
         "smaller {}",
-        blocks, layout.block_bytes(), static_cast<double>(blocks * layout.block_bytes()) / 1e9,
+        blocks, layout.block_bytes, static_cast<double>(blocks * layout.block_bytes) / 1e9,
         static_cast<double>(available_memory) / 1e9, config.num_kv_blocks ? "--num-kv-blocks" : "--kv-cache-memory");
   }
   if (config.max_model_len == 0) {
@@ -93,7 +106,7 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
         "kv-cache-memory", ErrorCode::kInvalidArgument,
         "the KV pool has {} blocks of {} bytes ({} tokens each); a sequence of 2 tokens needs {}. Give more memory "
         "(--kv-cache-memory, --num-kv-blocks) or use a smaller --block-size",
-        blocks, layout.block_bytes(), layout.block_tokens, layout.blocks_needed(2, kStepTokens));
+        blocks, layout.block_bytes, layout.block_tokens, layout.blocks_needed(2, kStepTokens));
   }
   if (config.max_model_len > 0 && one_sequence > blocks) {
     return fail_at(
@@ -102,8 +115,7 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
         "hold a sequence of at most {} tokens. Lower --max-model-len or give more memory (--kv-cache-memory, "
         "--num-kv-blocks)",
         config.max_model_len, one_sequence, layout.block_tokens, blocks,
-        static_cast<double>(blocks * layout.block_bytes()) / 1e9,
-        longest_sequence(layout, blocks, config.max_model_len));
+        static_cast<double>(blocks * layout.block_bytes) / 1e9, longest_sequence(layout, blocks, config.max_model_len));
   }
   sizing.num_blocks = static_cast<std::uint32_t>(blocks);
   return sizing;
@@ -111,12 +123,14 @@ Result<KvSizing> size_kv(const EngineConfig& config, const load::ModelSpec& spec
 
 KvTokens tokens_held(const kv::KvLayout& layout, std::uint32_t num_blocks, std::int64_t max_model_len) {
   const auto groups = static_cast<std::int64_t>(layout.groups.size());
-  const bool has_windows = std::any_of(layout.groups.begin(), layout.groups.end(),
-                                       [](const kv::KvGroup& group) { return group.window > 0; });
+  // Long and short sequences hold different numbers of blocks per token.
+  const bool differs =
+      layout.state_blocks > 0 || std::any_of(layout.groups.begin(), layout.groups.end(),
+                                             [](const kv::KvGroup& group) { return group.window > 0; });
   KvTokens held;
-  held.in_short_sequences = num_blocks / groups * layout.block_tokens;
-  held.in_full_sequences = has_windows ? num_blocks / layout.blocks_needed(max_model_len, kStepTokens) * max_model_len
-                                       : held.in_short_sequences;
+  held.in_short_sequences = std::max<std::int64_t>(num_blocks - layout.state_blocks, 0) / groups * layout.block_tokens;
+  held.in_full_sequences =
+      differs ? num_blocks / layout.blocks_needed(max_model_len, kStepTokens) * max_model_len : held.in_short_sequences;
   return held;
 }
 

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "kv/kv_layout.h"
+#include "load/inspect.h"
 #include "load/model_spec.h"
 
 namespace weir::engine {
@@ -18,6 +19,9 @@ struct KvSizing {
 
 // The KV element type for --kv-cache-dtype; "auto" is f32 for F32 weights, else f16.
 Result<tensor::DType> choose_kv_dtype(const std::string& flag, tensor::DType weights);
+
+// What that layout takes with blocks of the default size: for `weir inspect`.
+load::KvCost kv_cost(const load::ModelSpec& spec, tensor::DType dtype);
 
 kv::KvLayout layout_for(const load::ModelSpec& spec, tensor::DType dtype, int block_tokens);
 

@@ -53,7 +53,7 @@ TEST(KvSizing, ALengthThatThePoolCannotHoldIsRefusedWithTheOneItCan) {
   for (const char* part : {"--max-model-len 81 takes 6 KV blocks", "pool has 5", "at most 80 tokens"})
     EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
   config.num_kv_blocks.reset();
-  config.kv_cache_memory_bytes = 5 * layout.block_bytes();
+  config.kv_cache_memory_bytes = 5 * layout.block_bytes;
   error = refused();
   EXPECT_NE(error.message.find("at most 80 tokens"), std::string::npos) << error.message;
 }
@@ -92,7 +92,7 @@ TEST(KvSizing, DefaultsNeverTakeMoreThanHalfOfWhatIsFreeOrCanBeUsed) {
   const load::ModelSpec spec = spec_of(1 << 20);
   const kv::KvLayout layout = layout_for(spec, tensor::DType::kF32, 16);
   EngineConfig config;
-  EXPECT_LE(size_kv(config, spec, layout, kGiB)->num_blocks * layout.block_bytes(), kGiB / 2);
+  EXPECT_LE(size_kv(config, spec, layout, kGiB)->num_blocks * layout.block_bytes, kGiB / 2);
   config.max_num_seqs = 2;
   const load::ModelSpec small = spec_of(64);
   EXPECT_EQ(size_kv(config, small, layout_for(small, tensor::DType::kF32, 16), kGiB)->num_blocks, 8u);
@@ -112,6 +112,40 @@ TEST(KvSizing, RefusesWhatTheMachineDoesNotHave) {
   config.kv_cache_memory_bytes = kGiB / 2;
   config.max_model_len = 1;
   EXPECT_EQ(size_kv(config, spec, layout, kGiB).error().param, "max-model-len");
+}
+
+// What `weir inspect` says of models whose numbers are known.
+TEST(KvSizing, CostOfKnownModels) {
+  load::ModelSpec llama;  // Llama 3.3 70B
+  llama.layers = 80;
+  llama.kv_heads = 8;
+  llama.head_dim = 128;
+  llama.context_length = 131072;
+  llama.layer.resize(80);
+  EXPECT_EQ(kv_cost(llama, tensor::DType::kBF16).bytes_per_token, 320.0 * 1024);
+  EXPECT_EQ(kv_cost(llama, tensor::DType::kF16).bytes_of_context, std::int64_t{131072} * 320 * 1024);
+
+  load::ModelSpec deepseek;  // DeepSeek V3
+  deepseek.layers = 61;
+  deepseek.heads = 128;
+  deepseek.context_length = 163840;
+  deepseek.latent = {.query_rank = 1536, .rank = 512, .plain_dim = 128, .rope_dim = 64, .value_dim = 128};
+  deepseek.layer.resize(61, {.mixer = load::Mixer::kLatent});
+  EXPECT_EQ(kv_cost(deepseek, tensor::DType::kF16).bytes_per_token, 576.0 * 61 * 2);
+
+  load::ModelSpec next;  // Qwen3-Next 80B: 12 of 48 layers have attention
+  next.layers = 48;
+  next.kv_heads = 2;
+  next.head_dim = 256;
+  next.context_length = 262144;
+  next.delta = {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128, .taps = 4};
+  next.layer.resize(48, {.mixer = load::Mixer::kDelta});
+  for (std::size_t i = 3; i < 48; i += 4) next.layer[i].mixer = load::Mixer::kAttention;
+  const load::KvCost cost = kv_cost(next, tensor::DType::kF16);
+  EXPECT_EQ(cost.bytes_per_token, 12.0 * 2 * 2 * 256 * 2);
+  const std::int64_t state = std::int64_t{36} * (32 * 128 * 128 + 3 * 8192) * 4;
+  EXPECT_GE(cost.state_bytes, state);
+  EXPECT_LT(cost.state_bytes, state + 16 * 24576);
 }
 
 }  // namespace

@@ -66,13 +66,13 @@ void Runner::build_batch(const sched::StepPlan& plan, const sched::Scheduler& sc
       const auto row = static_cast<std::int32_t>(batch_.tokens.size());
       batch_.tokens.push_back(tokens[static_cast<std::size_t>(position)]);
       batch_.positions.push_back(static_cast<std::int32_t>(position));
+      batch_.known.push_back(static_cast<std::int32_t>(tokens.size()));
       const std::int64_t next = position + 1;
       if (range.samples && next == range.end) {
         batch_.logit_rows.push_back(row);
         logit_rows_.push_back({&sequence, position, -1, sampled_.size()});
         sampled_.push_back({&sequence, std::nullopt, std::nullopt});
-      } else if (sequence.wants_prompt_logprobs() && next < sequence.prompt_tokens &&
-                 next > static_cast<std::int64_t>(sequence.prompt_logprobs.size())) {
+      } else if (sequence.wants_logits_about(next)) {
         batch_.logit_rows.push_back(row);
         logit_rows_.push_back({&sequence, position, tokens[static_cast<std::size_t>(next)], 0});
       }
@@ -85,6 +85,11 @@ void Runner::build_batch(const sched::StepPlan& plan, const sched::Scheduler& sc
 
 void Runner::add_tables(const sched::StepPlan& plan, const kv::KvManager& kv) {
   const std::int64_t block_tokens = kv.layout().block_tokens;
+  batch_.state_width = kv.layout().state_blocks;
+  for (const sched::ScheduledRange& range : plan.ranges) {
+    const std::span<const std::int32_t> blocks = kv.state_blocks(range.id);
+    batch_.state_tables.insert(batch_.state_tables.end(), blocks.begin(), blocks.end());
+  }
   for (std::size_t g = 0; g < batch_.groups.size(); ++g) {
     model::ForwardBatch::Group& group = batch_.groups[g];
     for (const sched::ScheduledRange& range : plan.ranges) {
@@ -114,7 +119,7 @@ void Runner::read_row(const LogitRow& row, tensor::Matrix<float> logits, std::in
   std::string_view& flaw = flaws_[static_cast<std::size_t>(i)];
   if (row.prompt_target >= 0) {
     flaw = flaw_of(values);
-    if (!flaw.empty()) return;
+    if (!flaw.empty() || row.sequence->request.logits != nullptr) return;
     prompt_logprobs_[static_cast<std::size_t>(i)] =
         sample::row_logprobs(values, row.prompt_target, params.prompt_logprobs);
     return;
@@ -157,12 +162,25 @@ const std::vector<Runner::Sampled>& Runner::run(const sched::StepPlan& plan, con
       if (!flaw.empty() && row.sequence->failure.empty()) {
         row.sequence->failure = fmt::format("the model's logits for position {} hold {}", row.position + 1, flaw);
       }
-      if (row.prompt_target >= 0) {
+      if (row.prompt_target >= 0 && row.sequence->request.logits == nullptr) {
         row.sequence->prompt_logprobs.push_back(std::move(prompt_logprobs_[static_cast<std::size_t>(i)]));
       }
     }
+    hand_on(begin, logits);
   }
   return sampled_;
+}
+
+void Runner::hand_on(std::int64_t begin, tensor::Matrix<float> logits) {
+  const auto at = [&](std::int64_t i) -> const LogitRow& { return logit_rows_[static_cast<std::size_t>(begin + i)]; };
+  for (std::int64_t i = 0, end = 0; i < logits.rows; i = std::max(end, i + 1)) {
+    Sequence& sequence = *at(i).sequence;
+    if (at(i).prompt_target < 0 || sequence.request.logits == nullptr || !sequence.failure.empty()) continue;
+    end = i + 1;
+    while (end < logits.rows && at(end).sequence == &sequence && at(end).prompt_target >= 0) ++end;
+    sequence.request.logits->read(at(i).position + 1, {logits.row(i), end - i, logits.cols, logits.stride}, backend_);
+    sequence.logits_read = at(i).position + 1 + end - i;
+  }
 }
 
 }  // namespace weir::engine

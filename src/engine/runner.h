@@ -53,6 +53,8 @@ class Runner {
   void build_batch(const sched::StepPlan& plan, const sched::Scheduler& scheduler, const kv::KvManager& kv,
                    const std::function<Sequence&(SeqId)>& find);
   void add_tables(const sched::StepPlan& plan, const kv::KvManager& kv);
+  // The rows of a piece, the first being number `begin`, that the requests' own readers want.
+  void hand_on(std::int64_t begin, tensor::Matrix<float> logits);
   void read_row(const LogitRow& row, tensor::Matrix<float> logits, std::int64_t i, RowScratch& scratch);
 
   backend::Backend& backend_;

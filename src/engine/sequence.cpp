@@ -23,7 +23,14 @@ Sequence::Sequence(SeqId id, SequenceRequest new_request, double submitted_s)
       request(std::move(new_request)),
       sampler(request.sampling, request.prompt, ids_banned_before_min_tokens(request)),
       prompt_tokens(static_cast<std::int64_t>(request.prompt.size())),
-      submitted_s(submitted_s) {}
+      submitted_s(submitted_s),
+      logits_read(request.logits_from) {}
+
+bool Sequence::wants_logits_about(std::int64_t position) const {
+  if (position >= prompt_tokens) return false;
+  if (request.logits != nullptr) return position >= logits_read;
+  return wants_prompt_logprobs() && position > static_cast<std::int64_t>(prompt_logprobs.size());
+}
 
 bool Sequence::is_end_token(TokenId token) const {
   return (!request.sampling.ignore_eos && contains(request.eos_ids, token)) ||

@@ -24,7 +24,11 @@ struct Sequence {
 
   std::string failure;  // why it cannot go on; empty: it can
 
+  std::int64_t logits_read = 0;  // the request's reader has had those about the prompt's tokens before this one
+
   bool wants_prompt_logprobs() const { return request.sampling.prompt_logprobs >= 0; }
+  // Whether somebody wants to know what the model thinks of the prompt's token number `position`.
+  bool wants_logits_about(std::int64_t position) const;
   // The reason to end with `token` as the newest output (already counted), if there is one.
   std::optional<FinishReason> finish_reason(TokenId token, std::int64_t max_model_len) const;
   bool is_end_token(TokenId token) const;

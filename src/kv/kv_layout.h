@@ -1,11 +1,14 @@
 // KvLayout: how a model's KV cache is cut into groups and blocks of bytes.
 //
-// Layers that keep the same tokens form a kind (full attention, a sliding window of w). Kinds are split into groups of
-// equally many layers, so that every group's block has the same number of bytes and all groups draw from one pool:
-// Gemma 3's 15 local and 3 global layers become five local groups and one global one of 3 layers each. A kind whose
-// layer count is no multiple leaves unused layer slots in its last group.
+// What a layer keeps of every token is a stream (a layer may have two: DeepSeek V3.2's latents and its indexer's keys).
+// Streams that keep the same tokens in the same form are a kind. Kinds are split into groups, each with a block table
+// of its own, so that a block of any group has the same number of bytes and all groups draw from one pool: Gemma 3's 15
+// local and 3 global layers become five local groups and one global one of 3 layers each. What does not fill its last
+// group's blocks leaves bytes unused.
 //
-// The arena is [block][layer slot][K|V][head][token][dim]: a whole block moves in one transfer, one layer's slice moves
+// Recurrent state, which is of a sequence and not of its tokens, takes whole blocks of the same pool.
+//
+// The arena is [block][stream][K|V][head][token][dim]: a whole block moves in one transfer, one stream's slice moves
 // alone.
 #pragma once
 
@@ -17,34 +20,42 @@
 
 namespace weir::kv {
 
+struct KvStream {
+  int window = 0;  // tokens a query sees, itself included; 0 = all
+  int heads = 0, key_dim = 0;
+  int value_dim = 0;  // 0: keys only
+  friend auto operator<=>(const KvStream&, const KvStream&) = default;
+};
+
 struct KvGroup {
-  int window = 0;           // tokens a query sees, itself included; 0 = all
-  std::vector<int> layers;  // model layers, in order; position in this list = layer slot
+  int window = 0;            // of its streams
+  std::vector<int> streams;  // in order
 };
 
 struct KvLayout {
   int block_tokens = 16;
-  int heads = 0, head_dim = 0;  // of K and V, per layer
   tensor::DType dtype = tensor::DType::kF32;
-  int layer_slots = 0;  // layers per block
+  std::int64_t block_bytes = 0;
   std::vector<KvGroup> groups;
 
   struct Place {
-    int group = 0, slot = 0;
+    int group = 0;
+    std::int64_t offset = 0;  // of the stream's slice in a block
   };
-  std::vector<Place> place;  // by model layer
+  std::vector<Place> place;  // by stream
 
-  std::int64_t slot_bytes() const;  // one layer's slice of a block
-  std::int64_t block_bytes() const { return slot_bytes() * layer_slots; }
+  // Whole blocks that hold a sequence's recurrent state, whatever its length; 0: there is none.
+  std::int64_t state_blocks = 0;
+
   double bytes_per_token() const;  // of a long sequence: full-attention groups only
 
   // The most blocks a sequence of `tokens` tokens can hold at once, over all groups. The one formula for pool sizing,
-  // admission and "never fits". `step_tokens`: most tokens one step may add (a window group holds window - 1 + step
-  // tokens).
+  // admission and "never fits"; any text needs its state. `step_tokens`: most tokens one step may add (a window group
+  // holds window - 1 + step tokens).
   std::uint32_t blocks_needed(std::int64_t tokens, std::int64_t step_tokens) const;
 };
 
-// `windows[l]`: window of layer l, 0 = full.
-KvLayout plan_layout(std::span<const int> windows, int heads, int head_dim, tensor::DType dtype, int block_tokens);
+KvLayout plan_layout(std::span<const KvStream> streams, tensor::DType dtype, int block_tokens,
+                     std::int64_t state_bytes = 0);
 
 }  // namespace weir::kv

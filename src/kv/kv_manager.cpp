@@ -24,9 +24,10 @@ struct GroupTable {
 };
 
 struct Sequence {
-  std::vector<GroupTable> tables;  // by group; all equally long
-  std::int64_t columns = 0;        // that length: logical blocks there is room for
-  std::int64_t committed = 0;      // logical blocks that are full, computed and offered to the prefix index
+  std::vector<GroupTable> tables;   // by group; all equally long
+  std::int64_t columns = 0;         // that length: logical blocks there is room for
+  std::vector<std::int32_t> state;  // blocks of recurrent state, all of them or none yet
+  std::int64_t committed = 0;       // logical blocks that are full, computed and offered to the prefix index
   std::string salt;
   PrefixNames names;
 };
@@ -41,6 +42,7 @@ struct KvManager::Impl {
         run(config.layout.groups.size()) {
     CHECK(!config.layout.groups.empty() && config.layout.block_tokens > 0, "{} groups, {} tokens per block",
           config.layout.groups.size(), config.layout.block_tokens);
+    CHECK(config.layout.state_blocks == 0 || !index, "a prefix index beside recurrent state");
     // Tables hold block numbers as int32.
     CHECK(config.num_blocks <= std::numeric_limits<std::int32_t>::max(), "{} blocks", config.num_blocks);
   }
@@ -139,6 +141,11 @@ struct KvManager::Impl {
     if (config.on_discard) config.on_discard(block);
   }
 
+  // Blocks of recurrent state that the sequence has yet to get.
+  std::int64_t missing_state(const Sequence& s) const {
+    return config.layout.state_blocks - static_cast<std::int64_t>(s.state.size());
+  }
+
   void leave_windows(Sequence& s, std::int64_t computed) {
     for (std::size_t g = 0; g < groups(); ++g) {
       GroupTable& table = s.tables[g];
@@ -234,9 +241,9 @@ Fit KvManager::extend(SeqId seq, std::int64_t computed, std::int64_t end) {
         end);
   const auto groups = static_cast<std::int64_t>(impl_->groups());
   const std::int64_t columns = std::max(s.columns, ceil_div(end, impl_->block_tokens()));
-  const std::int64_t fresh = (columns - s.columns) * groups;
+  const std::int64_t fresh = (columns - s.columns) * groups + impl_->missing_state(s);
   if (fresh > available() + impl_->releasable(s, computed)) {
-    std::int64_t held = fresh;
+    std::int64_t held = fresh + static_cast<std::int64_t>(s.state.size());
     for (std::size_t g = 0; g < impl_->groups(); ++g) {
       held +=
           std::max<std::int64_t>(0, s.columns - std::max(s.tables[g].first_live, impl_->first_visible(g, computed)));
@@ -244,6 +251,7 @@ Fit KvManager::extend(SeqId seq, std::int64_t computed, std::int64_t end) {
     return held > capacity() ? Fit::kNever : Fit::kNotNow;
   }
   impl_->leave_windows(s, computed);
+  while (impl_->missing_state(s) > 0) s.state.push_back(impl_->acquire());
   for (; s.columns < columns; ++s.columns) {
     for (GroupTable& table : s.tables) table.blocks.push_back(impl_->acquire());
   }
@@ -252,7 +260,8 @@ Fit KvManager::extend(SeqId seq, std::int64_t computed, std::int64_t end) {
 
 std::int64_t KvManager::reachable(SeqId seq, std::int64_t computed, std::int64_t end) const {
   const Sequence& s = impl_->get(seq);
-  const std::int64_t takeable = available() + impl_->releasable(s, computed);
+  const std::int64_t takeable =
+      std::max<std::int64_t>(0, available() + impl_->releasable(s, computed) - impl_->missing_state(s));
   const std::int64_t columns = s.columns + takeable / static_cast<std::int64_t>(impl_->groups());
   return std::min(end, columns * impl_->block_tokens());
 }
@@ -285,6 +294,7 @@ void KvManager::free(SeqId seq, PrefixNames* names) {
     }
     if (!live) break;
   }
+  for (const std::int32_t block : s.state) impl_->release(BlockId{static_cast<std::uint32_t>(block)});
   if (names != nullptr) *names = std::move(s.names);
   impl_->sequences.erase(value(seq));
 }
@@ -293,6 +303,10 @@ std::span<const std::int32_t> KvManager::block_table(SeqId seq, int group) const
   const Sequence& s = impl_->get(seq);
   CHECK(group >= 0 && static_cast<std::size_t>(group) < s.tables.size(), "group {} of {}", group, s.tables.size());
   return s.tables[static_cast<std::size_t>(group)].blocks;
+}
+
+std::span<const std::int32_t> KvManager::state_blocks(SeqId seq) const {
+  return impl_->get(seq).state;
 }
 
 KvStats KvManager::stats() const {
@@ -315,6 +329,8 @@ void KvManager::clear_cache() {
 void KvManager::Impl::check_sequence(std::uint64_t id, const Sequence& s,
                                      std::vector<std::uint32_t>& references) const {
   CHECK(s.committed <= s.columns, "sequence {}: {} of {} blocks committed", id, s.committed, s.columns);
+  CHECK(s.state.empty() || missing_state(s) == 0, "sequence {} has {} blocks of state", id, s.state.size());
+  for (const std::int32_t block : s.state) ++references[static_cast<std::size_t>(block)];
   for (std::size_t g = 0; g < groups(); ++g) {
     const GroupTable& table = s.tables[g];
     CHECK(static_cast<std::int64_t>(table.blocks.size()) == s.columns, "sequence {} group {}: {} entries, {} columns",

@@ -5,6 +5,8 @@
 // ids, model, salt; per group) and stay findable in the prefix index until the pool needs the space (least recently
 // used first, a sequence's tail before its head).
 //
+// A model with recurrent state has no prefix index: what a sequence has computed cannot be taken up in the middle.
+//
 // Invariants (check_integrity(), called by tests after every operation and by the engine when idle)
 //   I1  A block is in exactly one state: free, idle (unreferenced, contents cached) or in use; the three counts sum to
 //       the capacity.
@@ -101,6 +103,9 @@ class KvManager {
   // Physical block of each logical block; -1 where the window has passed. Valid until the next non-const call for this
   // sequence.
   std::span<const std::int32_t> block_table(SeqId seq, int group) const;
+
+  // The blocks of the sequence's recurrent state; theirs from the first extend() on, with whatever they held before.
+  std::span<const std::int32_t> state_blocks(SeqId seq) const;
 
   KvStats stats() const;
   std::uint32_t available() const;  // free + idle: what extend() can still take

@@ -13,7 +13,6 @@ KvConfig config(std::initializer_list<int> windows, int block_tokens, std::uint3
                 PrefixIndexKind index = PrefixIndexKind::kHash) {
   KvConfig c;
   c.layout.block_tokens = block_tokens;
-  c.layout.heads = c.layout.head_dim = c.layout.layer_slots = 1;
   for (const int window : windows) c.layout.groups.push_back({window, {}});
   c.num_blocks = blocks;
   c.prefix_index = index;
@@ -245,6 +244,39 @@ TEST(KvManagerDeathTest, MisuseIsABug) {
   EXPECT_DEATH(kv.begin(SeqId{1}, text(3), "", true), "already begun");
   EXPECT_DEATH(kv.free(SeqId{2}), "has not begun");
   EXPECT_DEATH(kv.commit(SeqId{1}, text(3), 2), "computed in 0 blocks");
+}
+
+// Recurrent state: so many whole blocks per sequence, from its first token to its end.
+TEST(KvManager, StateTakesBlocksOfItsOwn) {
+  KvConfig c = config({0}, 4, 10, PrefixIndexKind::kNone);
+  c.layout.state_blocks = 3;
+  std::vector<std::uint32_t> discarded;
+  c.on_discard = [&](BlockId block) { discarded.push_back(value(block)); };
+  KvManager kv(std::move(c));
+  EXPECT_EQ(kv.blocks_needed(0, 1), 0u);
+  EXPECT_EQ(kv.blocks_needed(1, 1), 4u);
+  EXPECT_EQ(kv.blocks_needed(9, 1), 6u);
+  const Tokens tokens = text(9);
+  EXPECT_EQ(kv.begin(SeqId{1}, tokens, "", true), 0);
+  EXPECT_EQ(kv.reachable(SeqId{1}, 0, 100), 28) << "three of ten blocks are for the state";
+  ASSERT_EQ(kv.extend(SeqId{1}, 0, 9), Fit::kNow);
+  EXPECT_EQ(kv.state_blocks(SeqId{1}).size(), 3u);
+  EXPECT_EQ(kv.stats().in_use, 6u);
+  kv.check_integrity();
+  ASSERT_EQ(kv.extend(SeqId{1}, 9, 13), Fit::kNow);
+  EXPECT_EQ(kv.stats().in_use, 7u) << "it has its state already";
+  kv.begin(SeqId{2}, tokens, "", true);
+  EXPECT_EQ(kv.reachable(SeqId{2}, 0, 9), 0) << "the state alone would fit";
+  EXPECT_EQ(kv.extend(SeqId{2}, 0, 1), Fit::kNotNow);
+  EXPECT_EQ(kv.state_blocks(SeqId{2}).size(), 0u);
+  EXPECT_EQ(kv.extend(SeqId{2}, 0, 29), Fit::kNever);
+  kv.check_integrity();
+  kv.free(SeqId{1});
+  EXPECT_EQ(discarded.size(), 7u);
+  EXPECT_EQ(kv.extend(SeqId{2}, 0, 28), Fit::kNow);
+  kv.check_integrity();
+  kv.free(SeqId{2});
+  EXPECT_EQ(kv.stats().free, 10u);
 }
 
 }  // namespace

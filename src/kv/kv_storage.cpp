@@ -8,8 +8,8 @@ namespace weir::kv {
 
 std::int64_t KvStorage::bytes(const KvLayout& layout, std::uint32_t num_blocks) {
   std::int64_t bytes = 0;
-  const bool overflow = __builtin_mul_overflow(layout.block_bytes(), std::int64_t{num_blocks}, &bytes);
-  CHECK(!overflow, "{} blocks of {} bytes", num_blocks, layout.block_bytes());
+  const bool overflow = __builtin_mul_overflow(layout.block_bytes, std::int64_t{num_blocks}, &bytes);
+  CHECK(!overflow, "{} blocks of {} bytes", num_blocks, layout.block_bytes);
   return bytes;
 }
 
@@ -18,15 +18,15 @@ KvStorage::KvStorage(const KvLayout& layout, std::uint32_t num_blocks, std::byte
   CHECK(arena != nullptr || num_blocks == 0);
 }
 
-KvStorage::LayerSlice KvStorage::layer(int model_layer) const {
-  const auto index = static_cast<std::size_t>(model_layer);
-  CHECK(model_layer >= 0 && index < layout_.place.size(), "layer {} of {}", model_layer, layout_.place.size());
-  return {arena_ + layout_.place[index].slot * layout_.slot_bytes(), layout_.block_bytes()};
+KvStorage::Slice KvStorage::stream(int index) const {
+  const auto i = static_cast<std::size_t>(index);
+  CHECK(index >= 0 && i < layout_.place.size(), "stream {} of {}", index, layout_.place.size());
+  return {arena_ + layout_.place[i].offset, layout_.block_bytes};
 }
 
 std::span<std::byte> KvStorage::block(BlockId block) const {
   CHECK(value(block) < num_blocks_, "block {} of {}", value(block), num_blocks_);
-  return {arena_ + value(block) * layout_.block_bytes(), static_cast<std::size_t>(layout_.block_bytes())};
+  return {arena_ + value(block) * layout_.block_bytes, static_cast<std::size_t>(layout_.block_bytes)};
 }
 
 void KvStorage::poison(BlockId block) const {

@@ -1,6 +1,6 @@
 // KvStorage: from a block's number to its bytes in the arena.
 //
-// The arena belongs to the caller (a backend buffer) and is [block][layer slot][K|V][head][token][dim]; see
+// The arena belongs to the caller (a backend buffer) and is [block][stream][K|V][head][token][dim]; see
 // kv_layout.h. A block holds a piece of one group; which group is the block tables' knowledge, not the arena's.
 // Threads: const after construction; poison() writes the block it names.
 #pragma once
@@ -16,8 +16,8 @@ namespace weir::kv {
 
 class KvStorage {
  public:
-  struct LayerSlice {
-    std::byte* base = nullptr;      // of this layer's slice of block 0
+  struct Slice {
+    std::byte* base = nullptr;      // of this stream's slice of block 0
     std::int64_t block_stride = 0;  // bytes to the same slice of the next block
   };
 
@@ -26,7 +26,7 @@ class KvStorage {
 
   KvStorage(const KvLayout& layout, std::uint32_t num_blocks, std::byte* arena);
 
-  LayerSlice layer(int model_layer) const;
+  Slice stream(int index) const;
   std::span<std::byte> block(BlockId block) const;
 
   // Fills the block with NaN, so that whoever reads a slot nobody has written since spoils its result visibly.

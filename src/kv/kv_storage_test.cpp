@@ -12,24 +12,27 @@ namespace {
 TEST(KvStorage, SlicesTileTheArena) {
   // 8 full and 9 windowed layers: two groups of 9 slots, one slot unused.
   const std::vector<int> windows = {8, 0, 8, 0, 8, 0, 8, 0, 8, 0, 8, 0, 8, 0, 8, 0, 8};
-  const KvLayout layout = plan_layout(windows, 2, 4, tensor::DType::kF16, 4);
+  std::vector<KvStream> streams;
+  for (const int window : windows) streams.push_back({window, 2, 4, 4});
+  const KvLayout layout = plan_layout(streams, tensor::DType::kF16, 4);
+  constexpr std::int64_t kSlice = 2 * 2 * 4 * 4 * 2;
   constexpr std::uint32_t kBlocks = 3;
   std::vector<std::byte> arena(static_cast<std::size_t>(KvStorage::bytes(layout, kBlocks)));
   const KvStorage storage(layout, kBlocks, arena.data());
 
-  // Within a group no two layers and no two blocks touch the same byte, and nothing lies outside the arena.
+  // Within a group no two streams and no two blocks touch the same byte, and nothing lies outside the arena.
   for (std::size_t g = 0; g < layout.groups.size(); ++g) {
     std::vector<int> touched(arena.size(), 0);
-    for (const int layer : layout.groups[g].layers) {
-      const KvStorage::LayerSlice slice = storage.layer(layer);
+    for (const int stream : layout.groups[g].streams) {
+      const KvStorage::Slice slice = storage.stream(stream);
       for (std::uint32_t block = 0; block < kBlocks; ++block) {
         const std::int64_t begin = slice.base + block * slice.block_stride - arena.data();
         ASSERT_GE(begin, 0);
-        ASSERT_LE(begin + layout.slot_bytes(), static_cast<std::int64_t>(arena.size()));
-        for (std::int64_t i = 0; i < layout.slot_bytes(); ++i) ++touched[static_cast<std::size_t>(begin + i)];
+        ASSERT_LE(begin + kSlice, static_cast<std::int64_t>(arena.size()));
+        for (std::int64_t i = 0; i < kSlice; ++i) ++touched[static_cast<std::size_t>(begin + i)];
         const auto whole = storage.block(BlockId{block});
         EXPECT_GE(slice.base + block * slice.block_stride, whole.data());
-        EXPECT_LE(slice.base + block * slice.block_stride + layout.slot_bytes(), whole.data() + whole.size());
+        EXPECT_LE(slice.base + block * slice.block_stride + kSlice, whole.data() + whole.size());
       }
     }
     for (const int times : touched) ASSERT_LE(times, 1);
@@ -38,8 +41,8 @@ TEST(KvStorage, SlicesTileTheArena) {
 
 TEST(KvStorage, PoisonIsNaNAndStaysInItsBlock) {
   for (const auto dtype : {tensor::DType::kF32, tensor::DType::kF16, tensor::DType::kBF16}) {
-    const std::vector<int> windows = {0, 0};
-    const KvLayout layout = plan_layout(windows, 1, 8, dtype, 2);
+    const std::vector<KvStream> streams(2, {0, 1, 8, 8});
+    const KvLayout layout = plan_layout(streams, dtype, 2);
     std::vector<std::byte> arena(static_cast<std::size_t>(KvStorage::bytes(layout, 3)));
     const KvStorage storage(layout, 3, arena.data());
     storage.poison(BlockId{1});

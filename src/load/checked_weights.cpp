@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <unordered_map>
+#include <unordered_set>
+
+#include "base/check.h"
 
 namespace weir::load {
 namespace {
@@ -14,11 +16,29 @@ using tensor::DType;
 
 constexpr std::size_t kMaxNamesInError = 5;
 
+// The elements of a matrix or vector that is part of a file's tensor.
+struct Part {
+  TensorPlace place;
+  std::span<const std::byte> slice;  // of the file's tensor
+};
+
+std::int64_t slice_bytes(DType type, const TensorPlace& place) {
+  return place.slice_cols == 1 ? tensor::row_bytes(type, place.slice_rows)
+                               : place.slice_rows * tensor::row_bytes(type, place.slice_cols);
+}
+
+// One run of whole rows.
+bool contiguous(const TensorPlace& place, std::int64_t rows) {
+  return place.whole_rows() && rows <= place.rows.block;
+}
+
 class CheckedWeights final : public WeightSource {
  public:
-  CheckedWeights(std::vector<Weight> weights, WeightInput input)
-      : weights_(std::move(weights)), owner_(std::move(input.owner)), release_(std::move(input.release)) {
-    for (Weight& weight : weights_) align(weight);
+  CheckedWeights(std::vector<Weight> weights, std::unordered_map<std::string, Part> parts, WeightInput input)
+      : weights_(std::move(weights)),
+        parts_(std::move(parts)),
+        owner_(std::move(input.owner)),
+        release_(std::move(input.release)) {
     for (const Weight& weight : weights_) by_name_.emplace(weight.name, &weight);
   }
 
@@ -29,18 +49,50 @@ class CheckedWeights final : public WeightSource {
   std::span<const Weight> all() const override { return weights_; }
   void release(std::span<const std::byte> bytes) override { release_(bytes); }
 
- private:
-  // Files may put a tensor at any byte; kernels want whole elements on their own boundaries.
-  void align(Weight& weight) {
+  Result<WeightBytes> read(const Weight& weight) const override {
+    if (weight.data.empty()) return assemble(weight);
+    // Files may put a tensor at any byte; kernels want whole elements on their own boundaries.
     const std::size_t alignment = weight.dtype == DType::kF32 ? alignof(float) : alignof(std::uint16_t);
-    if (reinterpret_cast<std::uintptr_t>(weight.data.data()) % alignment == 0) return;
-    std::vector<std::uint32_t>& copy = copies_.emplace_back((weight.data.size() + 3) / 4);
-    std::memcpy(copy.data(), weight.data.data(), weight.data.size());
-    weight.data = std::as_bytes(std::span(copy)).first(weight.data.size());
+    if (reinterpret_cast<std::uintptr_t>(weight.data.data()) % alignment == 0) return WeightBytes{weight.data, nullptr};
+    auto [bytes, to] = fresh(weight.data.size());
+    std::memcpy(to, weight.data.data(), weight.data.size());
+    return bytes;
+  }
+
+ private:
+  static std::pair<WeightBytes, std::byte*> fresh(std::size_t size) {
+    auto memory = std::make_shared<std::vector<std::uint64_t>>((size + 7) / 8);
+    auto* to = reinterpret_cast<std::byte*>(memory->data());
+    return {WeightBytes{{to, size}, std::move(memory)}, to};
+  }
+
+  Result<WeightBytes> assemble(const Weight& weight) const {
+    const Part& part = parts_.at(weight.name);
+    const TensorPlace& place = part.place;
+    const bool vector = weight.shape.size() == 1;
+    const std::int64_t rows = weight.shape[0], cols = vector ? 1 : weight.shape[1];
+    auto [bytes, to] = fresh(static_cast<std::size_t>(weight.bytes()));
+    const std::byte* from = part.slice.data();
+    if (place.whole_rows() && !vector) {
+      const std::int64_t row_bytes = tensor::row_bytes(weight.dtype, cols);
+      for (std::int64_t i = 0; i < rows; ++i)
+        std::memcpy(to + i * row_bytes, from + place.rows.at(i) * row_bytes, static_cast<std::size_t>(row_bytes));
+      return bytes;
+    }
+    CHECK(!tensor::is_quantised(weight.dtype), "{} is {}", weight.name, tensor::info(weight.dtype).name);
+    const std::int64_t size = tensor::row_bytes(weight.dtype, 1);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < cols; ++j) {
+        const std::int64_t row = place.rows.at(place.part_transposed ? j : i), col = place.part_transposed ? i : j;
+        const std::int64_t at = place.slice_transposed ? col * place.slice_cols + row : row * place.slice_cols + col;
+        std::memcpy(to + (i * cols + j) * size, from + at * size, static_cast<std::size_t>(size));
+      }
+    }
+    return bytes;
   }
 
   std::vector<Weight> weights_;
-  std::deque<std::vector<std::uint32_t>> copies_;
+  std::unordered_map<std::string, Part> parts_;  // of those without bytes of their own
   std::unordered_map<std::string_view, const Weight*> by_name_;
   std::shared_ptr<void> owner_;
   std::function<void(std::span<const std::byte>)> release_;
@@ -54,17 +106,49 @@ bool is_float(DType type) {
   return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
 }
 
+// Files differ in whether they name a matrix's axes of length 1.
+std::vector<std::int64_t> squeezed(std::vector<std::int64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
 Status check_tensor(const ExpectedTensor& expected, const Weight& found, const WeightInput& input) {
-  if (found.shape != expected.shape) {
+  const TensorPlace& place = expected.place;
+  const bool rows_differ = tensor::is_quantised(found.dtype) && found.shape.back() != place.file_shape.back();
+  const bool same = found.shape == place.file_shape ||
+                    (expected.shape.size() == 2 && !rows_differ && squeezed(found.shape) == squeezed(place.file_shape));
+  if (!same) {
     return fail_at(found.name, ErrorCode::kCorruptFile, "{}: tensor \"{}\" has shape {}; the model's sizes ask for {}",
-                   input.file, found.name, shape_text(found.shape), shape_text(expected.shape));
+                   input.file, found.name, shape_text(found.shape), shape_text(place.file_shape));
   }
-  const bool usable = expected.shape.size() == 1 ? is_float(found.dtype) : found.dtype != DType::kI32;
-  if (usable) return {};
-  return fail_at(found.name, ErrorCode::kUnsupported,
-                 "{}: tensor \"{}\" has type {}, which is not supported here; supported are {}", input.file, found.name,
-                 tensor::info(found.dtype).name,
-                 expected.shape.size() == 1 ? std::string("F32, F16, BF16") : input.supported_types);
+  const bool plain = expected.shape.size() == 1 || !place.whole_rows();
+  const bool usable = plain ? is_float(found.dtype) : found.dtype != DType::kI32;
+  if (!usable) {
+    return fail_at(found.name, ErrorCode::kUnsupported,
+                   "{}: tensor \"{}\" has type {}, which is not supported here; supported are {}", input.file,
+                   found.name, tensor::info(found.dtype).name,
+                   plain ? std::string("F32, F16, BF16") : input.supported_types);
+  }
+  CHECK(static_cast<std::int64_t>(found.data.size()) == place.slices * slice_bytes(found.dtype, place),
+        "{}: {} bytes for {} slices of {} x {}", found.name, found.data.size(), place.slices, place.slice_rows,
+        place.slice_cols);
+  return {};
+}
+
+// The expected part of what was found.
+Weight cut(const ExpectedTensor& expected, const Weight& found, std::unordered_map<std::string, Part>& parts) {
+  const TensorPlace& place = expected.place;
+  Weight weight = {.name = expected.name, .dtype = found.dtype, .shape = expected.shape, .data = {}};
+  const auto bytes = static_cast<std::size_t>(slice_bytes(found.dtype, place));
+  const auto slice = found.data.subspan(static_cast<std::size_t>(place.slice) * bytes, bytes);
+  if (contiguous(place, expected.shape[0])) {
+    const std::int64_t row_bytes = static_cast<std::int64_t>(bytes) / place.slice_rows;
+    weight.data =
+        slice.subspan(static_cast<std::size_t>(place.rows.begin * row_bytes), static_cast<std::size_t>(weight.bytes()));
+  } else {
+    parts.emplace(expected.name, Part{place, slice});
+  }
+  return weight;
 }
 
 tl::unexpected<Error> name_some(const std::string& file, std::string_view what, const std::vector<std::string>& names,
@@ -84,9 +168,11 @@ Result<std::unique_ptr<WeightSource>> check_weights(const std::vector<ExpectedTe
   for (const UnsupportedTensor& tensor : input.unsupported) unsupported.emplace(tensor.name, &tensor);
 
   std::vector<Weight> weights;
+  std::unordered_map<std::string, Part> parts;
+  std::unordered_set<std::string_view> used;
   std::vector<std::string> missing;
   for (const ExpectedTensor& wanted : expected) {
-    const std::string name = input.file_name(wanted.name);
+    const std::string& name = wanted.place.file_name;
     if (const auto other = unsupported.find(name); other != unsupported.end()) {
       return fail_at(name, ErrorCode::kUnsupported,
                      "{}: tensor \"{}\" has type {}, which is not supported; supported are {}", input.file, name,
@@ -94,28 +180,26 @@ Result<std::unique_ptr<WeightSource>> check_weights(const std::vector<ExpectedTe
     }
     const auto it = found.find(name);
     if (it == found.end()) {
-      if (wanted.presence == Presence::kRequired) missing.push_back(name);
+      const bool is_new = missing.empty() || missing.back() != name;
+      if (wanted.presence == Presence::kRequired && is_new) missing.push_back(name);
       continue;
     }
     WEIR_RETURN_IF_ERROR(check_tensor(wanted, *it->second, input));
-    weights.push_back(*it->second);
-    weights.back().name = wanted.name;
-    found.erase(it);
+    weights.push_back(cut(wanted, *it->second, parts));
+    used.insert(it->second->name);
   }
   if (!missing.empty())
     return name_some(input.file, "tensors of the model are missing", missing, ErrorCode::kCorruptFile);
 
   std::vector<std::string> extra;
   const auto note_extra = [&](const std::string& name) {
-    if (!input.ignorable(name)) extra.push_back(name);
+    if (!used.contains(name) && !input.ignorable(name)) extra.push_back(name);
   };
-  for (const Weight& weight : input.tensors) {
-    if (found.contains(weight.name)) note_extra(weight.name);
-  }
+  for (const Weight& weight : input.tensors) note_extra(weight.name);
   for (const UnsupportedTensor& tensor : input.unsupported) note_extra(tensor.name);
   if (!extra.empty())
     return name_some(input.file, "tensors are not part of this model family", extra, ErrorCode::kUnsupported);
-  return std::make_unique<CheckedWeights>(std::move(weights), std::move(input));
+  return std::make_unique<CheckedWeights>(std::move(weights), std::move(parts), std::move(input));
 }
 
 }  // namespace weir::load

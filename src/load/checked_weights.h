@@ -1,5 +1,5 @@
 // CheckedWeights: the WeightSource over any file format. Made only of tensors that were found complete and of the
-// expected shapes.
+// expected shapes, at the places that a TensorMap gave them.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "load/spec_rules.h"
+#include "load/tensor_map.h"
 #include "load/weight_source.h"
 
 namespace weir::load {
@@ -20,9 +20,8 @@ struct WeightInput {
   std::string supported_types;  // of the format, for errors
   std::span<const Weight> tensors;
   std::span<const UnsupportedTensor> unsupported;
-  std::function<std::string(std::string_view canonical)> file_name;  // a canonical name as the file has it
-  std::function<bool(std::string_view)> ignorable;                   // tensors that carry nothing of the model
-  std::shared_ptr<void> owner;                                       // keeps the bytes alive
+  std::function<bool(std::string_view)> ignorable;  // tensors that carry nothing of the model
+  std::shared_ptr<void> owner;                      // keeps the bytes alive
   std::function<void(std::span<const std::byte>)> release;
 };
 

@@ -52,7 +52,8 @@ TEST(GgufConfig, Llama) {
             std::tuple(1, 32, 4, 2, 8, 48, 10));
   EXPECT_EQ(s.context_length, 64);
   EXPECT_TRUE(s.tied_embeddings);
-  EXPECT_FALSE(s.qk_norm || s.post_norms);
+  EXPECT_FALSE(s.post_norms);
+  EXPECT_EQ(s.qk_norm, QkNorm::kNone);
   EXPECT_FLOAT_EQ(s.attention_scale, 1.0f / std::sqrt(8.0f));
   ASSERT_EQ(s.ropes.size(), 1u);
   EXPECT_EQ(s.ropes[0].pairing, RopeSpec::Pairing::kAdjacent);
@@ -121,7 +122,8 @@ TEST(GgufConfig, RopeScaling) {
   EXPECT_EQ(s.ropes[0].attention_factor, 1.5);
   s = spec_of(GgufBuilder(yarn).f32("qwen2.rope.scaling.attn_factor", 2.0f));
   EXPECT_DOUBLE_EQ(s.ropes[0].attention_factor, 2 * (1.0 + 0.1 * std::log(4.0)));
-  refused(GgufBuilder(yarn).string("qwen2.rope.scaling.type", "longrope"), "longrope", ErrorCode::kUnsupported);
+  refused(GgufBuilder(yarn).string("qwen2.rope.scaling.type", "longrope"), "needs the tensors rope_factors_");
+  refused(GgufBuilder(yarn).string("qwen2.rope.scaling.type", "ntk"), "ntk", ErrorCode::kUnsupported);
   refused(GgufBuilder(yarn).u32("qwen2.rope.scaling.type", 1), "no string");
   refused(GgufBuilder(yarn).f32("qwen2.rope.scaling.factor", -1.0f), "factor -1");
   refused(GgufBuilder(yarn).f32("qwen2.rope.freq_base", std::nanf("")), "a number expected");
@@ -129,8 +131,8 @@ TEST(GgufConfig, RopeScaling) {
 }
 
 TEST(GgufConfig, Qwen) {
-  EXPECT_FALSE(spec_of(tiny_gguf("qwen2")).qk_norm);
-  EXPECT_TRUE(spec_of(tiny_gguf("qwen3")).qk_norm);
+  EXPECT_EQ(spec_of(tiny_gguf("qwen2")).qk_norm, QkNorm::kNone);
+  EXPECT_EQ(spec_of(tiny_gguf("qwen3")).qk_norm, QkNorm::kHead);
   GgufBuilder b = tiny_gguf("qwen2");
   std::erase_if(b.tensors, [](const auto& t) { return t.name == "blk.0.attn_k.bias"; });
   refused(b, "blk.0.attn_k.bias");
@@ -155,7 +157,8 @@ GgufBuilder gemma(int layers) {
 
 TEST(GgufConfig, Gemma) {
   ModelSpec s = spec_of(gemma(7).f32("gemma3.rope.freq_base", 1e6f).f32("gemma3.rope.scaling.factor", 8.0f));
-  EXPECT_TRUE(s.qk_norm && s.post_norms);
+  EXPECT_TRUE(s.post_norms);
+  EXPECT_EQ(s.qk_norm, QkNorm::kHead);
   EXPECT_EQ(s.activation, Activation::kGeluTanh);
   EXPECT_FLOAT_EQ(s.embedding_scale, std::sqrt(32.0f));
   EXPECT_EQ(s.norm_weight_offset, 0.0f);  // the converter has added it
@@ -198,12 +201,13 @@ TEST(GgufConfig, HostileSizes) {
   refused(tiny_gguf().u32("llama.rope.dimension_count", 7), "7 of 8 elements");
   refused(tiny_gguf().u32("llama.rope.dimension_count", 10), "10 of 8 elements");
   refused(tiny_gguf().u32("llama.attention.value_length", 16), "differ", ErrorCode::kUnsupported);
-  refused(tiny_gguf().u32("llama.expert_count", 8), "8 experts", ErrorCode::kUnsupported);
+  refused(tiny_gguf().u32("llama.expert_count", 8), "\"llama.expert_used_count\" is missing");
+  refused(tiny_gguf().u32("llama.expert_count", 8).u32("llama.expert_used_count", 9), "a token uses 9 of 8 experts");
+  refused(tiny_gguf().u32("llama.expert_count", 5000).u32("llama.expert_used_count", 2), "expert_count\" is 5000");
   refused(tiny_gguf().f32("llama.attention.layer_norm_rms_epsilon", -1.0f), "epsilon is -1");
   refused(tiny_gguf().erase("llama.attention.layer_norm_rms_epsilon"), "layer_norm_rms_epsilon");
   refused(tiny_gguf().erase("general.architecture"), "general.architecture");
-  refused(tiny_gguf().string("general.architecture", "qwen2moe"), "the nearest that is: qwen2",
-          ErrorCode::kUnsupported);
+  refused(tiny_gguf().string("general.architecture", "qwen2vl"), "the nearest that is: qwen2", ErrorCode::kUnsupported);
   refused(tiny_gguf().string("general.architecture", "mamba"), "Supported: llama, qwen2", ErrorCode::kUnsupported);
   refused(tiny_gguf().string("general.type", "mmproj"), "mmproj", ErrorCode::kUnsupported);
 }

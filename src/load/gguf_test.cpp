@@ -156,17 +156,17 @@ TEST(Gguf, UnsupportedTypesAreListedApart) {
   GgufBuilder b = tiny_gguf();
   TestTensor& t = b.tensor("blk.0.ffn_down.weight");
   t.dims = {256, 2};
-  t.type = 23;
-  t.data.resize(2 * 136);
+  t.type = 15;
+  t.data.resize(2 * 292);
   const auto bytes = b.build();
   const auto file = parse(bytes);
   ASSERT_TRUE(file) << file.error().message;
   ASSERT_EQ((*file)->unsupported_tensors().size(), 1u);
   const UnsupportedTensor& u = (*file)->unsupported_tensors()[0];
-  EXPECT_EQ(u.type, "IQ4_XS");
-  EXPECT_EQ(u.bytes, 272);
+  EXPECT_EQ(u.type, "Q8_K");
+  EXPECT_EQ(u.bytes, 584);
   EXPECT_EQ(u.shape, (std::vector<std::int64_t>{2, 256}));
-  refused(b, "IQ4_XS", ErrorCode::kUnsupported);
+  refused(b, "Q8_K", ErrorCode::kUnsupported);
 }
 
 TEST(GgufHostile, CutAtEveryByte) {

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+
+#include "load/expected_tensors.h"
 
 namespace weir::load {
 namespace {
@@ -24,10 +28,10 @@ json config(std::string_view architecture, const json& changes = json::object())
   return c;
 }
 
-SpecAndBiases read(const json& c) {
+ParsedModel read(const json& c) {
   auto result = spec_from_config(c, "config.json");
   EXPECT_TRUE(result) << result.error().message;
-  return result ? *std::move(result) : SpecAndBiases{};
+  return result ? *std::move(result) : ParsedModel{};
 }
 
 void refused(const json& c, std::string_view part, ErrorCode code = ErrorCode::kCorruptFile) {
@@ -37,6 +41,24 @@ void refused(const json& c, std::string_view part, ErrorCode code = ErrorCode::k
   EXPECT_NE(result.error().message.find(part), std::string::npos) << result.error().message << "\nlacks: " << part;
 }
 
+// Keys that only some families read, and then need.
+const json kEverything = {{"num_local_experts", 8},
+                          {"num_experts_per_tok", 2},
+                          {"moe_intermediate_size", 32},
+                          {"shared_expert_intermediate_size", 48},
+                          {"kv_lora_rank", 32},
+                          {"q_lora_rank", 24},
+                          {"qk_nope_head_dim", 16},
+                          {"qk_rope_head_dim", 8},
+                          {"v_head_dim", 16},
+                          {"index_n_heads", 4},
+                          {"index_head_dim", 16},
+                          {"index_topk", 64},
+                          {"linear_num_key_heads", 2},
+                          {"linear_num_value_heads", 4},
+                          {"linear_key_head_dim", 16},
+                          {"linear_value_head_dim", 16}};
+
 std::vector<int> windows(const ModelSpec& spec) {
   std::vector<int> all;
   for (const auto& layer : spec.layer) all.push_back(layer.window);
@@ -44,16 +66,18 @@ std::vector<int> windows(const ModelSpec& spec) {
 }
 
 TEST(HfConfig, Llama) {
-  const auto [s, biases] = read(config("LlamaForCausalLM"));
+  const auto [s, biases, skipped] = read(config("LlamaForCausalLM"));
   EXPECT_EQ(s.family, "llama");
   EXPECT_EQ(std::tuple(s.layers, s.hidden, s.heads, s.kv_heads, s.head_dim, s.ffn, s.vocab),
             std::tuple(4, 64, 4, 2, 16, 96, 300));
-  EXPECT_FALSE(s.tied_embeddings || s.qk_norm || s.post_norms);
+  EXPECT_FALSE(s.tied_embeddings || s.post_norms);
+  EXPECT_EQ(s.qk_norm, QkNorm::kNone);
   EXPECT_EQ(s.ropes.size(), 1u);
   EXPECT_EQ(s.ropes[0].pairing, RopeSpec::Pairing::kHalves);
   EXPECT_EQ(s.ropes[0].theta, 10000.0);
   EXPECT_EQ(s.rms_eps, 1e-6f);
   EXPECT_EQ(biases.qkv, Presence::kAbsent);
+  EXPECT_EQ(skipped, 0);
   const auto biased =
       read(config("LlamaForCausalLM",
                   {{"attention_bias", true}, {"mlp_bias", true}, {"head_dim", 32}, {"num_key_value_heads", nullptr}}));
@@ -86,9 +110,9 @@ TEST(HfConfig, QwenWindows) {
   const auto qwen2 = read(config("Qwen2ForCausalLM"));
   EXPECT_EQ(qwen2.biases.qkv, Presence::kRequired);
   EXPECT_EQ(qwen2.biases.attention_output, Presence::kAbsent);
-  EXPECT_FALSE(qwen2.spec.qk_norm);
+  EXPECT_EQ(qwen2.spec.qk_norm, QkNorm::kNone);
   const auto qwen3 = read(config("Qwen3ForCausalLM"));
-  EXPECT_TRUE(qwen3.spec.qk_norm);
+  EXPECT_EQ(qwen3.spec.qk_norm, QkNorm::kHead);
   EXPECT_EQ(qwen3.spec.head_dim, 128);
 }
 
@@ -153,7 +177,7 @@ TEST(HfConfig, Yarn) {
 }
 
 TEST(HfConfig, Gemma) {
-  const auto [s, biases] =
+  const auto [s, biases, skipped] =
       read(config("Gemma3ForCausalLM", {{"num_hidden_layers", 7},
                                         {"head_dim", 16},
                                         {"sliding_window", 24},
@@ -170,7 +194,8 @@ TEST(HfConfig, Gemma) {
   EXPECT_EQ(s.ropes[0].factor, 8.0);
   EXPECT_EQ(s.ropes[1].theta, 500.0);
   EXPECT_EQ(s.ropes[1].scaling, RopeSpec::Scaling::kNone);
-  EXPECT_TRUE(s.tied_embeddings && s.qk_norm && s.post_norms);
+  EXPECT_TRUE(s.tied_embeddings && s.post_norms);
+  EXPECT_EQ(s.qk_norm, QkNorm::kHead);
   EXPECT_EQ(s.norm_weight_offset, 1.0f);
   EXPECT_EQ(s.embedding_scale, 8.0f);
   EXPECT_FLOAT_EQ(s.attention_scale, 0.1f);
@@ -178,6 +203,7 @@ TEST(HfConfig, Gemma) {
   EXPECT_EQ(s.attention_softcap, 0.0f);
   EXPECT_EQ(s.activation, Activation::kGeluTanh);
   EXPECT_EQ(biases.qkv, Presence::kAbsent);
+  EXPECT_EQ(skipped, 0);
 }
 
 TEST(HfConfig, GemmaDefaultsAndNewKeys) {
@@ -202,7 +228,7 @@ TEST(HfConfig, GemmaDefaultsAndNewKeys) {
 }
 
 TEST(HfConfig, Architectures) {
-  refused(config("Qwen3MoeForCausalLM"), "the nearest that is: Qwen3ForCausalLM", ErrorCode::kUnsupported);
+  refused(config("Qwen3VLForCausalLM"), "the nearest that is: Qwen3", ErrorCode::kUnsupported);
   refused(config("MambaForCausalLM"), "Supported: LlamaForCausalLM, Mistral", ErrorCode::kUnsupported);
   refused(config("x", {{"architectures", json::array()}}), "no list of names");
   refused(config("x", {{"architectures", 5}}), "no list of names");
@@ -234,7 +260,8 @@ TEST(HfConfig, Hostile) {
   refused(llama({{"tie_word_embeddings", "yes"}}), "true or false");
   refused(llama({{"quantization_config", {{"quant_method", "gptq"}}}}), "gptq", ErrorCode::kUnsupported);
   refused(llama({{"rope_theta", 0}}), "base is 0");
-  refused(llama({{"rope_scaling", {{"rope_type", "longrope"}}}}), "longrope", ErrorCode::kUnsupported);
+  refused(llama({{"rope_scaling", {{"rope_type", "ntk"}}}}), "ntk", ErrorCode::kUnsupported);
+  refused(llama({{"rope_scaling", {{"rope_type", "longrope"}}}}), "\"short_factor\" must be a list of 8 numbers");
   refused(llama({{"rope_scaling", {{"rope_type", "linear"}}}}), "needs a \"factor\"");
   refused(llama({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}}}), "factor 0");
   refused(llama({{"rope_scaling", {{"rope_type", "linear"}, {"factor", "8"}}}}), "\"rope_scaling.factor\" is \"8\"");
@@ -254,17 +281,195 @@ TEST(HfConfig, Hostile) {
           ErrorCode::kUnsupported);
 }
 
+// Every canonical tensor of a model with the file's name for it.
+std::map<std::string, TensorPlace> places(const json& c) {
+  const auto model = read(c);
+  auto expected = expected_tensors(model.spec, model.biases);
+  TensorMap map = hf_tensor_map("model.");
+  const Family& family = family_named(model.spec.family);
+  if (family.name_hf_tensors != nullptr) family.name_hf_tensors(model.spec, map);
+  map.place(expected);
+  std::map<std::string, TensorPlace> all;
+  for (const ExpectedTensor& tensor : expected) all[tensor.name] = tensor.place;
+  return all;
+}
+
+TEST(HfConfig, HostileExperts) {
+  const auto moe = [](const json& changes) {
+    json c = config("Qwen3MoeForCausalLM", kEverything);
+    c.merge_patch(changes);
+    return c;
+  };
+  refused(moe({{"num_experts_per_tok", 9}}), "a token uses 9 of 8 experts");
+  refused(moe({{"num_experts_per_tok", 0}}), "num_experts_per_tok");
+  refused(moe({{"num_local_experts", 0}}), "num_local_experts");
+  refused(moe({{"num_local_experts", 1 << 20}}), "num_local_experts");
+  refused(moe({{"num_local_experts", nullptr}}), "none of \"num_local_experts\"");
+  refused(moe({{"num_local_experts", 4096}, {"num_hidden_layers", 512}}), "512 layers of 4096 experts");
+  refused(moe({{"moe_intermediate_size", nullptr}}), "\"moe_intermediate_size\" is missing");
+  refused(moe({{"mlp_only_layers", {7}}}), "something else than layers from 0 to 3");
+  refused(moe({{"mlp_only_layers", {-1}}}), "mlp_only_layers");
+  refused(moe({{"decoder_sparse_step", 0}}), "decoder_sparse_step");
+  const auto grouped = [](const json& changes) {
+    json c = config("DeepseekV3ForCausalLM", kEverything);
+    c.merge_patch({{"n_group", 4}, {"topk_group", 2}});
+    c.merge_patch(changes);
+    return c;
+  };
+  read(grouped(json::object()));
+  refused(grouped({{"n_group", 3}}), "8 experts cannot be split evenly into 3 groups");
+  refused(grouped({{"topk_group", 5}}), "4 groups of which 5 are used");
+  refused(grouped({{"n_group", 8}}), "too few for 2 per token");  // a group's best two, of one
+  refused(grouped({{"topk_group", 1}, {"num_experts_per_tok", 3}}), "too few for 3 per token");
+  refused(grouped({{"routed_scaling_factor", "x"}}), "routed_scaling_factor");
+  refused(grouped({{"mlp_layer_types", {"dense"}}}), "1 entries for 4 layers");
+}
+
+TEST(HfConfig, HostileLatents) {
+  const auto latent = [](const json& changes) {
+    json c = config("DeepseekV32ForCausalLM", kEverything);
+    c.merge_patch(changes);
+    return c;
+  };
+  const ParsedModel model = read(latent(json::object()));
+  EXPECT_EQ(model.spec.layer[0].mixer, Mixer::kLatent);
+  refused(latent({{"kv_lora_rank", 0}}), "kv_lora_rank");
+  refused(latent({{"kv_lora_rank", nullptr}}), "kv_lora_rank");
+  refused(latent({{"qk_rope_head_dim", 7}}), "keys of 16 + 7");
+  refused(latent({{"qk_nope_head_dim", -16}}), "qk_nope_head_dim");
+  refused(latent({{"num_attention_heads", 4096}, {"num_hidden_layers", 512}}), "512 layers of 4096 heads");
+  json uncompressed = latent(json::object());
+  uncompressed["q_lora_rank"] = nullptr;
+  refused(uncompressed, "beside queries of rank 0");
+  EXPECT_EQ(read(latent({{"q_lora_rank", nullptr}})).spec.latent.query_rank, 1536) << "absent";
+  refused(latent({{"index_topk", 0}}), "index_topk");
+  refused(latent({{"index_head_dim", 4}}), "indexer of 4 heads of 4");
+}
+
+TEST(HfConfig, HostileDeltaNets) {
+  const auto delta = [](const json& changes) {
+    json c = config("Qwen3NextForCausalLM", kEverything);
+    c.merge_patch(changes);
+    return c;
+  };
+  const ParsedModel model = read(delta(json::object()));
+  EXPECT_EQ(model.spec.layer[2].mixer, Mixer::kDelta);
+  EXPECT_EQ(model.spec.layer[3].mixer, Mixer::kAttention);
+  refused(delta({{"linear_num_key_heads", 3}}), "4 value heads of 16 cannot share 3 key heads");
+  refused(delta({{"linear_num_value_heads", 0}}), "linear_num_value_heads");
+  refused(delta({{"linear_conv_kernel_dim", 1000}}), "linear_conv_kernel_dim");
+  refused(delta({{"layer_types", std::vector<std::string>(4, "linear_attention")}}), "no layer has attention");
+  refused(delta({{"layer_types", std::vector<std::string>(4, "sliding_attention")}}), "layer 0 has another type",
+          ErrorCode::kUnsupported);
+}
+
 TEST(HfConfig, TensorNames) {
-  EXPECT_EQ(hf_tensor_name("token_embd.weight", "llama", "model."), "model.embed_tokens.weight");
-  EXPECT_EQ(hf_tensor_name("output.weight", "llama", "model."), "lm_head.weight");
-  EXPECT_EQ(hf_tensor_name("output_norm.weight", "llama", ""), "norm.weight");
-  EXPECT_EQ(hf_tensor_name("blk.12.attn_q.bias", "qwen2", "model."), "model.layers.12.self_attn.q_proj.bias");
-  EXPECT_EQ(hf_tensor_name("blk.0.ffn_norm.weight", "llama", "model."),
-            "model.layers.0.post_attention_layernorm.weight");
-  EXPECT_EQ(hf_tensor_name("blk.0.ffn_norm.weight", "gemma3", "model."),
-            "model.layers.0.pre_feedforward_layernorm.weight");
-  EXPECT_EQ(hf_tensor_name("blk.0.post_attention_norm.weight", "gemma3", "model."),
-            "model.layers.0.post_attention_layernorm.weight");
+  auto all = places(config("Qwen2ForCausalLM"));
+  EXPECT_EQ(all.at("token_embd.weight").file_name, "model.embed_tokens.weight");
+  EXPECT_EQ(all.at("output.weight").file_name, "lm_head.weight");
+  EXPECT_EQ(all.at("output_norm.weight").file_name, "model.norm.weight");
+  EXPECT_EQ(all.at("blk.2.attn_q.bias").file_name, "model.layers.2.self_attn.q_proj.bias");
+  EXPECT_EQ(all.at("blk.0.ffn_norm.weight").file_name, "model.layers.0.post_attention_layernorm.weight");
+  all = places(config("Gemma3ForCausalLM"));
+  EXPECT_EQ(all.at("blk.0.ffn_norm.weight").file_name, "model.layers.0.pre_feedforward_layernorm.weight");
+  EXPECT_EQ(all.at("blk.0.post_attention_norm.weight").file_name, "model.layers.0.post_attention_layernorm.weight");
+}
+
+TEST(HfConfig, FusedTensors) {
+  const auto all = places(config("Phi3ForCausalLM"));
+  const TensorPlace &q = all.at("blk.1.attn_q.weight"), &v = all.at("blk.1.attn_v.weight"),
+                    &up = all.at("blk.1.ffn_up.weight");
+  EXPECT_EQ(q.file_name, "model.layers.1.self_attn.qkv_proj.weight");
+  EXPECT_EQ(q.file_shape, (std::vector<std::int64_t>{64 + 32 + 32, 64}));
+  EXPECT_EQ(q.rows.at(0), 0);
+  EXPECT_EQ(v.file_name, q.file_name);
+  EXPECT_EQ(v.rows.at(0), 96);
+  EXPECT_EQ(v.rows.at(31), 127);
+  EXPECT_EQ(up.file_name, "model.layers.1.mlp.gate_up_proj.weight");
+  EXPECT_EQ(up.rows.at(5), 101);
+}
+
+TEST(HfConfig, StackedAndTurnedTensors) {
+  json c = config("GptOssForCausalLM", kEverything);
+  auto all = places(c);
+  const TensorPlace& up = all.at("blk.1.ffn_up.5.weight");
+  EXPECT_EQ(up.file_name, "model.layers.1.mlp.experts.gate_up_proj");
+  EXPECT_EQ(up.file_shape, (std::vector<std::int64_t>{8, 64, 192}));
+  EXPECT_EQ(up.slice, 5);
+  EXPECT_TRUE(up.slice_transposed);
+  EXPECT_EQ(up.rows.at(0), 1);
+  EXPECT_EQ(up.rows.at(7), 15);
+  EXPECT_EQ(all.at("blk.1.ffn_gate.5.bias").file_shape, (std::vector<std::int64_t>{8, 192}));
+  EXPECT_EQ(all.at("blk.0.attn_sinks.weight").file_name, "model.layers.0.self_attn.sinks");
+  all = places(config("DeepseekV3ForCausalLM", kEverything));
+  const TensorPlace &k = all.at("blk.0.attn_k_b.3.weight"), &v = all.at("blk.0.attn_v_b.3.weight");
+  EXPECT_EQ(k.file_name, "model.layers.0.self_attn.kv_b_proj.weight");
+  EXPECT_EQ(k.file_shape, (std::vector<std::int64_t>{4 * 32, 32}));
+  EXPECT_TRUE(k.part_transposed);
+  EXPECT_FALSE(v.part_transposed);
+  EXPECT_EQ(v.slice, 3);
+  EXPECT_EQ(v.rows.at(0), 16);
+  all = places(config("Qwen3NextForCausalLM", kEverything));
+  const TensorPlace& z = all.at("blk.0.ssm_z.weight");
+  EXPECT_EQ(z.file_shape, (std::vector<std::int64_t>{2 * (16 + 16 + 32 + 32), 64}));
+  EXPECT_EQ(z.rows.at(0), 64);
+  EXPECT_EQ(z.rows.at(32), 96 + 64);
+}
+
+TEST(HfConfig, LongRope) {
+  const json factors = json::array({1, 2, 3, 4, 5, 6, 7, 8});
+  const json rope = {{"type", "su"}, {"short_factor", json(std::vector<int>(8, 1))}, {"long_factor", factors}};
+  const ModelSpec s =
+      read(config("Phi3ForCausalLM", {{"rope_scaling", rope}, {"original_max_position_embeddings", 128}})).spec;
+  EXPECT_EQ(s.ropes[0].scaling, RopeSpec::Scaling::kLong);
+  EXPECT_EQ(s.ropes[0].factor, 4.0);
+  EXPECT_EQ(s.ropes[0].long_divisors, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_DOUBLE_EQ(s.ropes[0].attention_factor, std::sqrt(1.0 + std::log(4.0) / std::log(128.0)));
+  EXPECT_EQ(s.long_rope_from(), 128);
+  json negative = rope;
+  negative["long_factor"][3] = -1;
+  refused(config("Phi3ForCausalLM", {{"rope_scaling", negative}}), "as many positive numbers");
+  negative["long_factor"] = json::array({1});
+  refused(config("Phi3ForCausalLM", {{"rope_scaling", negative}}), "must be a list of 8 numbers");
+}
+
+TEST(HfConfig, LayersWithoutRope) {
+  const auto ropes = [](const json& c) {
+    std::vector<int> all;
+    for (const LayerSpec& layer : read(c).spec.layer) all.push_back(layer.rope);
+    return all;
+  };
+  EXPECT_EQ(ropes(config("SmolLM3ForCausalLM")), (std::vector<int>{0, 0, 0, -1}));
+  EXPECT_EQ(ropes(config("SmolLM3ForCausalLM", {{"no_rope_layers", {0, 1, 1, 0}}})), (std::vector<int>{-1, 0, 0, -1}));
+  EXPECT_EQ(ropes(config("Exaone4ForCausalLM")), (std::vector<int>{0, 0, 0, -1}));
+  json everywhere = config("Exaone4ForCausalLM");
+  everywhere["sliding_window"] = nullptr;
+  EXPECT_EQ(ropes(everywhere), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(ropes(config("Cohere2ForCausalLM")), (std::vector<int>{0, 0, 0, -1}));
+  refused(config("SmolLM3ForCausalLM", {{"no_rope_layers", {1}}}), "1 entries for 4 layers");
+}
+
+// Whatever a family's configuration leaves out, its spec is complete: every tensor has a place and no two the same.
+TEST(HfConfig, EveryFamilyPlacesItsTensors) {
+  for (const Family* family : families()) {
+    for (const auto& [name, type] : family->classes) {
+      SCOPED_TRACE(name);
+      const auto model = spec_from_config(config(name, kEverything), "config.json");
+      ASSERT_TRUE(model) << model.error().message;
+      std::set<std::pair<std::string, std::tuple<std::int64_t, std::int64_t, std::int64_t>>> seen;
+      for (const auto& [canonical, place] : places(config(name, kEverything))) {
+        EXPECT_FALSE(place.file_name.empty()) << canonical;
+        EXPECT_TRUE(seen.insert({place.file_name, {place.slice, place.rows.begin, place.rows.stride}}).second)
+            << canonical << " lies where another tensor does: " << place.file_name;
+      }
+      json by_type = config(name, kEverything);
+      by_type.erase("architectures");
+      by_type["model_type"] = type;
+      const auto typed = spec_from_config(by_type, "config.json");
+      ASSERT_TRUE(typed) << typed.error().message;
+      EXPECT_EQ(typed->spec.family, family->name);
+    }
+  }
 }
 
 }  // namespace

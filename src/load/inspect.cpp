@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
+#include "load/hf_config.h"
 #include "load/json_fields.h"
 #include "load/limits.h"
 #include "load/model_files.h"
@@ -33,6 +34,8 @@ struct Facts {
   Json metadata = Json::object();          // arrays as their length
   std::vector<std::string> templates;
   std::vector<TokenId> eos_ids;
+  bool has_weights = true;
+  KvCost f16, f32;
 
   std::map<std::string, TypeTotal> types() const {
     std::map<std::string, TypeTotal> totals;
@@ -104,16 +107,37 @@ Result<Facts> folder_facts(const std::string& folder) {
   const std::string path = folder + "/config.json";
   WEIR_TRY(const auto text, read_text_file(path, kMaxConfigBytes));
   WEIR_TRY(const auto config, parse_json(text, path));
-  WEIR_TRY(const auto files, Safetensors::open(folder));
+  for (const auto& [key, value] : config.items()) facts.metadata[key] = Json(value);
+  auto files_or = Safetensors::open(folder);
+  if (!files_or && files_or.error().code == ErrorCode::kNotFound) {
+    facts.format = "configuration without weights";
+    facts.has_weights = false;
+    return facts;
+  }
+  WEIR_TRY(const auto files, std::move(files_or));
   facts.format = files->files() == 1 ? "safetensors" : fmt::format("safetensors in {} shards", files->files());
   facts.file_bytes = files->file_bytes();
   add_tensors(facts, files->tensors(), files->unsupported_tensors());
-  for (const auto& [key, value] : config.items()) facts.metadata[key] = Json(value);
   return facts;
 }
 
 bool only_vocabulary(const Facts& facts) {
   return facts.tensors.empty() && facts.metadata.contains("tokenizer.ggml.tokens");
+}
+
+// Of a folder without weights.
+Status add_spec_of_config(Facts& facts, const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  WEIR_TRY(const auto text, read_text_file(path, kMaxConfigBytes));
+  WEIR_TRY(const auto config, parse_json(text, path));
+  auto model = spec_from_config(config, path);
+  if (model) {
+    facts.spec = std::move(model->spec);
+    return {};
+  }
+  if (model.error().code != ErrorCode::kUnsupported) return tl::unexpected(std::move(model).error());
+  facts.reason = model.error().message;
+  return {};
 }
 
 Result<Facts> gather(const std::string& path) {
@@ -122,6 +146,10 @@ Result<Facts> gather(const std::string& path) {
   if (!std::filesystem::exists(status)) return fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
   WEIR_TRY(auto facts, std::filesystem::is_directory(status) ? folder_facts(path) : gguf_facts(path));
   facts.path = path;
+  if (!facts.has_weights) {
+    WEIR_RETURN_IF_ERROR(add_spec_of_config(facts, path));
+    return facts;
+  }
   auto model = open_model(path);
   if (!model) {
     if (only_vocabulary(facts)) {
@@ -139,20 +167,6 @@ Result<Facts> gather(const std::string& path) {
   return facts;
 }
 
-// Elements of K and V that one token adds to all layers.
-std::int64_t kv_elements(const ModelSpec& spec) {
-  return std::int64_t{2} * spec.layers * spec.kv_heads * spec.head_dim;
-}
-
-// The same for a sequence that fills the context: a layer with a window keeps no more than that.
-std::int64_t kv_elements_of_context(const ModelSpec& spec) {
-  std::int64_t tokens = 0;
-  for (const LayerSpec& layer : spec.layer) {
-    tokens += layer.window > 0 ? std::min<std::int64_t>(layer.window, spec.context_length) : spec.context_length;
-  }
-  return 2 * tokens * spec.kv_heads * spec.head_dim;
-}
-
 std::string_view scaling_name(RopeSpec::Scaling scaling) {
   switch (scaling) {
     case RopeSpec::Scaling::kNone:
@@ -163,6 +177,8 @@ std::string_view scaling_name(RopeSpec::Scaling scaling) {
       return "llama3";
     case RopeSpec::Scaling::kYarn:
       return "yarn";
+    case RopeSpec::Scaling::kLong:
+      return "longrope";
   }
   return "";
 }
@@ -212,26 +228,74 @@ std::string windows_text(const ModelSpec& spec) {
   return text;
 }
 
+std::string attention_text(const ModelSpec& spec) {
+  const auto count = [&](Mixer mixer) { return std::ranges::count(spec.layer, mixer, &LayerSpec::mixer); };
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  if (count(Mixer::kAttention) > 0)
+    add(fmt::format("{} query heads, {} KV heads of {} elements", spec.heads, spec.kv_heads, spec.head_dim));
+  if (count(Mixer::kLatent) > 0) {
+    add(fmt::format("{} heads over latents of {} and rotated keys of {}", spec.heads, spec.latent.rank,
+                    spec.latent.rope_dim));
+  }
+  if (spec.indexer.heads > 0) add(fmt::format("each token sees the best {} positions", spec.indexer.positions));
+  if (count(Mixer::kDelta) > 0) {
+    add(fmt::format("gated delta nets of {} heads in {} layers", spec.delta.value_heads, count(Mixer::kDelta)));
+  }
+  return text;
+}
+
+std::string_view activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return "SiLU";
+    case Activation::kGeluTanh:
+      return "GELU (tanh)";
+    case Activation::kClampedSwiglu:
+      return "SwiGLU, clamped";
+  }
+  return "";
+}
+
+std::string experts_text(const ModelSpec& spec) {
+  std::string text = fmt::format("{} of {} of size {} per token, in {} layers", spec.experts.used, spec.experts.count,
+                                 spec.experts.ffn, std::ranges::count(spec.layer, true, &LayerSpec::sparse));
+  if (spec.experts.shared_ffn > 0) text += fmt::format(", and one of size {} for all", spec.experts.shared_ffn);
+  return text;
+}
+
+// Exactly where that is short, for it is what people multiply.
+std::string kv_text(double bytes) {
+  return fmt::format("{:.12g} bytes", bytes);
+}
+
 void write_spec(TextWriter& out, const Facts& facts) {
   const ModelSpec& spec = *facts.spec;
   out.line("name", spec.name);
   out.line("family", spec.family);
   out.line("layers", fmt::format("{} of hidden size {}", spec.layers, spec.hidden));
-  out.line("attention",
-           fmt::format("{} query heads, {} KV heads of {} elements", spec.heads, spec.kv_heads, spec.head_dim));
-  out.line("feed-forward",
-           fmt::format("{}, {}", spec.ffn, spec.activation == Activation::kSilu ? "SiLU" : "GELU (tanh)"));
+  out.line("attention", attention_text(spec));
+  out.line("feed-forward", fmt::format("{}, {}", spec.ffn, activation_name(spec.activation)));
+  if (spec.has_sparse_layers()) out.line("experts", experts_text(spec));
   out.line("windows", windows_text(spec));
   for (std::size_t i = 0; i < spec.ropes.size(); ++i)
     out.line(i == 0 ? "RoPE" : "RoPE, local", rope_text(spec.ropes[i], spec));
   out.line("context", fmt::format("{} tokens", spec.context_length));
   out.line("vocabulary", fmt::format("{} tokens, {} head", spec.vocab, spec.tied_embeddings ? "tied" : "separate"));
-  out.line("weights", fmt::format("{} ({:.1f} M parameters)", spec.quantisation, facts.parameters() / 1e6));
-  const auto kv = static_cast<double>(kv_elements(spec)), kv_full = static_cast<double>(kv_elements_of_context(spec));
-  out.line("KV per token", fmt::format("{} in F16, {} in F32", bytes_text(2 * kv), bytes_text(4 * kv)));
-  out.line("memory", fmt::format("{} of weights and {} of F16 KV for one sequence that fills the context: {}",
-                                 bytes_text(static_cast<double>(facts.weight_bytes())), bytes_text(2 * kv_full),
-                                 bytes_text(static_cast<double>(facts.weight_bytes()) + 2 * kv_full)));
+  if (facts.has_weights)
+    out.line("weights", fmt::format("{} ({:.1f} M parameters)", spec.quantisation, facts.parameters() / 1e6));
+  out.line("KV per token",
+           fmt::format("{} in F16, {} in F32", kv_text(facts.f16.bytes_per_token), kv_text(facts.f32.bytes_per_token)));
+  if (facts.f16.state_bytes > 0)
+    out.line("state", fmt::format("{} per sequence", bytes_text(static_cast<double>(facts.f16.state_bytes))));
+  const auto kv_full = static_cast<double>(facts.f16.bytes_of_context);
+  const auto weights = static_cast<double>(facts.weight_bytes());
+  if (facts.has_weights) {
+    out.line("memory", fmt::format("{} of weights and {} of F16 KV for one sequence that fills the context: {}",
+                                   bytes_text(weights), bytes_text(kv_full), bytes_text(weights + kv_full)));
+  } else {
+    out.line("memory", fmt::format("{} of F16 KV for one sequence that fills the context", bytes_text(kv_full)));
+  }
   std::string names;
   for (const auto& name : facts.templates) names += (names.empty() ? "yes: " : ", ") + name;
   out.line("chat template", names.empty() ? "no" : names);
@@ -295,8 +359,9 @@ void add_spec(Json& json, const Facts& facts) {
   for (const LayerSpec& layer : spec.layer) json["windows"].push_back(layer.window);
   json["ropes"] = Json::array();
   for (const RopeSpec& rope : spec.ropes) json["ropes"].push_back(rope_json(rope));
-  json["kv_bytes_per_token"] = {{"f16", 2 * kv_elements(spec)}, {"f32", 4 * kv_elements(spec)}};
-  json["memory_bytes"] = facts.weight_bytes() + 2 * kv_elements_of_context(spec);
+  json["kv_bytes_per_token"] = {{"f16", facts.f16.bytes_per_token}, {"f32", facts.f32.bytes_per_token}};
+  if (facts.f16.state_bytes > 0) json["state_bytes"] = facts.f16.state_bytes;
+  json["memory_bytes"] = facts.weight_bytes() + facts.f16.bytes_of_context;
   json["chat_templates"] = facts.templates;
   json["eos_token_ids"] = facts.eos_ids;
 }
@@ -326,8 +391,12 @@ std::string as_json(const Facts& facts) {
 
 }  // namespace
 
-Result<std::string> describe_model(const std::string& path, InspectFormat format) {
-  WEIR_TRY(const auto facts, gather(path));
+Result<std::string> describe_model(const std::string& path, InspectFormat format, const KvCostOf& kv_cost) {
+  WEIR_TRY(auto facts, gather(path));
+  if (facts.spec) {
+    facts.f16 = kv_cost(*facts.spec, tensor::DType::kF16);
+    facts.f32 = kv_cost(*facts.spec, tensor::DType::kF32);
+  }
   return format == InspectFormat::kJson ? as_json(facts) : as_text(facts);
 }
 

@@ -67,6 +67,10 @@ tl::unexpected<Error> JsonFields::wrong(const char* key, const json& value, std:
                  quote(value), expected);
 }
 
+bool JsonFields::names(const char* key) const {
+  return object_->is_object() && object_->contains(key);
+}
+
 const json* JsonFields::member(const char* key) const {
   if (!object_->is_object()) return nullptr;
   const auto found = object_->find(key);

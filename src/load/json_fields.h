@@ -28,6 +28,7 @@ class JsonFields {
 
   const std::string& file() const { return file_; }
   bool has(const char* key) const { return member(key) != nullptr; }
+  bool names(const char* key) const;                    // the member is there, perhaps as null
   const nlohmann::json* member(const char* key) const;  // nullptr when absent or null
   Result<std::optional<JsonFields>> object(const char* key) const;
 

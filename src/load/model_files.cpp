@@ -1,12 +1,14 @@
 #include "load/model_files.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "load/checked_weights.h"
+#include "load/expected_tensors.h"
 #include "load/gguf_config.h"
 #include "load/gguf_types.h"
 #include "load/hf_config.h"
@@ -26,8 +28,8 @@ void summarise_types(const WeightSource& weights, ModelSpec& spec) {
   std::size_t total = 0;
   for (const Weight& weight : weights.all()) {
     if (weight.shape.size() < 2) continue;
-    bytes[weight.dtype] += weight.data.size();
-    total += weight.data.size();
+    bytes[weight.dtype] += static_cast<std::size_t>(weight.bytes());
+    total += static_cast<std::size_t>(weight.bytes());
   }
   std::vector<std::pair<DType, std::size_t>> order(bytes.begin(), bytes.end());
   std::ranges::sort(order, std::greater<>(), [](const auto& entry) { return std::pair(entry.second, entry.first); });
@@ -41,6 +43,15 @@ void summarise_types(const WeightSource& weights, ModelSpec& spec) {
   }
 }
 
+// Whether a tensor's name is that of a layer that is not run.
+bool of_skipped_layer(std::string_view name, std::string_view layer_prefix, const ParsedModel& model) {
+  if (!name.starts_with(layer_prefix)) return false;
+  int layer = 0;
+  const std::string_view rest = name.substr(layer_prefix.size());
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
+  return error == std::errc() && layer >= model.spec.layers && layer < model.spec.layers + model.skipped_layers;
+}
+
 Result<ModelFiles> check_gguf(std::shared_ptr<GgufFile> gguf, const std::string& path) {
   ModelFiles model;
   model.path = path;
@@ -48,24 +59,29 @@ Result<ModelFiles> check_gguf(std::shared_ptr<GgufFile> gguf, const std::string&
   model.format = fmt::format("GGUF v{}", gguf->version());
   model.file_bytes = gguf->file_bytes();
   WEIR_TRY(auto parsed, spec_from_gguf(*gguf, path));
-  model.spec = std::move(parsed.spec);
+  model.spec = parsed.spec;
+  auto expected = expected_tensors(model.spec, parsed.biases);
+  TensorMap map = gguf_tensor_map(model.spec, *gguf);
+  const Family& family = family_named(model.spec.family);
+  if (family.name_gguf_tensors != nullptr) family.name_gguf_tensors(model.spec, *gguf, map);
+  map.place(expected);
   WEIR_TRY(model.weights,
-           check_weights(expected_tensors(model.spec, parsed.biases),
-                         {
-                             .file = path,
-                             .supported_types = supported_type_names(),
-                             .tensors = gguf->tensors(),
-                             .unsupported = gguf->unsupported_tensors(),
-                             .file_name = [](std::string_view name) { return std::string(name); },
-                             .ignorable =
-                                 [](std::string_view name) {
-                                   // The divisors are in the spec already; rot_embd is a left-over of
-                                   // early converters.
-                                   return name == "rope_freqs.weight" || name.ends_with(".attn_rot_embd.weight");
-                                 },
-                             .owner = gguf,
-                             .release = [gguf](std::span<const std::byte> bytes) { gguf->release(bytes); },
-                         }));
+           check_weights(expected, {
+                                       .file = path,
+                                       .supported_types = supported_type_names(),
+                                       .tensors = gguf->tensors(),
+                                       .unsupported = gguf->unsupported_tensors(),
+                                       .ignorable =
+                                           [&parsed](std::string_view name) {
+                                             // Rotations are in the spec already; rot_embd is a left-over of early
+                                             // converters.
+                                             return name == "rope_freqs.weight" || name.starts_with("rope_factors_") ||
+                                                    name.ends_with(".attn_rot_embd.weight") ||
+                                                    of_skipped_layer(name, "blk.", parsed);
+                                           },
+                                       .owner = gguf,
+                                       .release = [gguf](std::span<const std::byte> bytes) { gguf->release(bytes); },
+                                   }));
   WEIR_TRY(model.generation, generation_from_gguf(*gguf, model.spec.vocab, path));
   WEIR_TRY(model.chat_templates, templates_from_gguf(*gguf, path));
   if (const auto* text = gguf->get_string("tokenizer.huggingface.json")) model.tokenizer_json = *text;
@@ -79,29 +95,32 @@ float rounded_to(DType type, float scale) {
   return scale;
 }
 
-Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder, const SpecAndBiases& model,
+Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder, const ParsedModel& model,
                                                       std::int64_t& file_bytes) {
   WEIR_TRY(std::shared_ptr<Safetensors> files, Safetensors::open(folder));
   file_bytes = files->file_bytes();
   // A checkpoint of the bare model (no language head class) lacks the prefix.
   const bool bare = std::ranges::find(files->tensors(), "embed_tokens.weight", &Weight::name) != files->tensors().end();
-  const bool tied = model.spec.tied_embeddings;
-  return check_weights(
-      expected_tensors(model.spec, model.biases),
-      {
-          .file = folder,
-          .supported_types = "F32, F16, BF16",
-          .tensors = files->tensors(),
-          .unsupported = files->unsupported_tensors(),
-          .file_name =
-              [&](std::string_view name) { return hf_tensor_name(name, model.spec.family, bare ? "" : "model."); },
-          .ignorable =
-              [tied](std::string_view name) {
-                return name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight");
-              },
-          .owner = files,
-          .release = [files](std::span<const std::byte> bytes) { files->release(bytes); },
-      });
+  const std::string prefix = bare ? "" : "model.";
+  auto expected = expected_tensors(model.spec, model.biases);
+  TensorMap map = hf_tensor_map(prefix);
+  const Family& family = family_named(model.spec.family);
+  if (family.name_hf_tensors != nullptr) family.name_hf_tensors(model.spec, map);
+  map.place(expected);
+  return check_weights(expected, {
+                                     .file = folder,
+                                     .supported_types = "F32, F16, BF16",
+                                     .tensors = files->tensors(),
+                                     .unsupported = files->unsupported_tensors(),
+                                     .ignorable =
+                                         [&](std::string_view name) {
+                                           return name.ends_with("rotary_emb.inv_freq") || name.starts_with("mtp.") ||
+                                                  (model.spec.tied_embeddings && name == "lm_head.weight") ||
+                                                  of_skipped_layer(name, prefix + "layers.", model);
+                                         },
+                                     .owner = files,
+                                     .release = [files](std::span<const std::byte> bytes) { files->release(bytes); },
+                                 });
 }
 
 // Trailing slashes and "." would give a model no name.

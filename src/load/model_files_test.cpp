@@ -216,28 +216,43 @@ TEST_F(SpoiledFolder, Templates) {
   refused("larger than", ErrorCode::kTooLarge);
 }
 
+// Stands for the engine's layout.
+KvCost some_cost(const ModelSpec& spec, tensor::DType dtype) {
+  return {.bytes_per_token = (dtype == tensor::DType::kF16 ? 2.0 : 4.0) * spec.layers, .bytes_of_context = 77};
+}
+
 TEST(Inspect, DescribesModels) {
-  const auto text = describe_model(kModels + "gguf/gemma3.gguf", InspectFormat::kText);
+  const auto text = describe_model(kModels + "gguf/gemma3.gguf", InspectFormat::kText, some_cost);
   ASSERT_TRUE(text) << text.error().message;
   for (const auto* part :
        {"GGUF v3", "gemma3", "6 of hidden size 32", "5 layers see 24 tokens", "KV per token", "chat template    yes"}) {
     EXPECT_NE(text->find(part), std::string::npos) << part << " in\n" << *text;
   }
-  const auto json = describe_model(kModels + "qwen2", InspectFormat::kJson);
+  const auto json = describe_model(kModels + "qwen2", InspectFormat::kJson, some_cost);
   ASSERT_TRUE(json) << json.error().message;
   EXPECT_NE(json->find("\"supported\": true"), std::string::npos);
 }
 
+TEST_F(SpoiledFolder, InspectNeedsOnlyTheConfiguration) {
+  std::filesystem::remove(folder_ / "model.safetensors");
+  const auto text = describe_model(folder_.string(), InspectFormat::kText, some_cost);
+  ASSERT_TRUE(text) << text.error().message;
+  for (const auto* part : {"without weights", "2 of hidden size 32", "KV per token     4 bytes in F16"})
+    EXPECT_NE(text->find(part), std::string::npos) << part << " in\n" << *text;
+  replace("config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0");
+  EXPECT_EQ(describe_model(folder_.string(), InspectFormat::kText, some_cost).error().code, ErrorCode::kCorruptFile);
+}
+
 TEST_F(SpoiledFolder, InspectShowsWhatCannotBeServed) {
   replace("config.json", "LlamaForCausalLM", "Lla\\u001b[2JmaForCausalLM");
-  const auto text = describe_model(folder_.string(), InspectFormat::kText);
+  const auto text = describe_model(folder_.string(), InspectFormat::kText, some_cost);
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_NE(text->find("cannot be served"), std::string::npos);
   EXPECT_NE(text->find("hidden_size = 32"), std::string::npos);
   EXPECT_NE(text->find("model.norm.weight F32 [32]"), std::string::npos);
   EXPECT_EQ(text->find('\x1b'), std::string::npos);
   write("model.safetensors", "damaged");
-  EXPECT_EQ(describe_model(folder_.string(), InspectFormat::kText).error().code, ErrorCode::kCorruptFile);
+  EXPECT_EQ(describe_model(folder_.string(), InspectFormat::kText, some_cost).error().code, ErrorCode::kCorruptFile);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ Status check_rope(const RopeSpec& rope, int head_dim, const std::string& file) {
                 file, rope.factor, rope.low_freq_factor, rope.high_freq_factor, rope.beta_fast, rope.beta_slow,
                 rope.attention_factor);
   }
-  const bool needs_context = rope.scaling == RopeSpec::Scaling::kLlama3 || rope.scaling == RopeSpec::Scaling::kYarn;
+  const bool needs_context = rope.scaling > RopeSpec::Scaling::kLinear;
   if (needs_context && rope.original_context <= 0) {
     return fail(ErrorCode::kCorruptFile, "{}: RoPE scaling needs the original context length, found {}", file,
                 rope.original_context);
@@ -38,6 +38,88 @@ Status check_rope(const RopeSpec& rope, int head_dim, const std::string& file) {
   if (rope.scaling == RopeSpec::Scaling::kLlama3 && rope.high_freq_factor <= rope.low_freq_factor) {
     return fail(ErrorCode::kCorruptFile, "{}: high_freq_factor {} must be above low_freq_factor {}", file,
                 rope.high_freq_factor, rope.low_freq_factor);
+  }
+  const auto pairs = static_cast<std::size_t>(rope.dims / 2);
+  const auto check_divisors = [&](const std::vector<float>& divisors, bool may_lack) -> Status {
+    if (divisors.empty() && may_lack) return {};
+    if (divisors.size() != pairs || !std::ranges::all_of(divisors, [&](float x) { return positive(x); })) {
+      return fail(ErrorCode::kCorruptFile, "{}: {} RoPE factors for {} pairs; as many positive numbers expected", file,
+                  divisors.size(), pairs);
+    }
+    return {};
+  };
+  const bool is_long = rope.scaling == RopeSpec::Scaling::kLong;
+  WEIR_RETURN_IF_ERROR(check_divisors(rope.frequency_divisors, !is_long));
+  return check_divisors(rope.long_divisors, !is_long);
+}
+
+// Names of experts and heads are made before any of their bytes are seen.
+constexpr std::int64_t kMostNumbered = 1 << 16;
+
+Status check_numbered(std::int64_t layers, std::int64_t each, std::string_view what, const std::string& file) {
+  if (layers * each <= kMostNumbered) return {};
+  return fail(ErrorCode::kCorruptFile, "{}: {} layers of {} {}; at most {} in all expected", file, layers, each, what,
+              kMostNumbered);
+}
+
+Status check_experts(const ModelSpec& spec, const std::string& file) {
+  const ExpertsSpec& experts = spec.experts;
+  const RouterSpec& router = experts.router;
+  if (experts.count == 0) return {};
+  WEIR_RETURN_IF_ERROR(check_numbered(spec.layers, experts.count, "experts", file));
+  if (experts.used < 1 || experts.used > experts.count || experts.ffn < 1 || experts.shared_ffn < 0) {
+    return fail(ErrorCode::kCorruptFile, "{}: a token uses {} of {} experts of {} elements", file, experts.used,
+                experts.count, experts.ffn);
+  }
+  if (router.groups < 1 || experts.count % router.groups != 0 || router.groups_used < 1 ||
+      router.groups_used > router.groups) {
+    return fail(ErrorCode::kCorruptFile, "{}: {} experts cannot be split evenly into {} groups of which {} are used",
+                file, experts.count, router.groups, router.groups_used);
+  }
+  const int per_group = experts.count / router.groups;
+  const bool two = router.groups > 1 && router.group_score == RouterSpec::GroupScore::kBestTwo;
+  if (per_group * router.groups_used < experts.used || (two && per_group < 2)) {
+    return fail(ErrorCode::kCorruptFile,
+                "{}: {} groups of {} experts, of which {} are used, are too few for {} per token", file, router.groups,
+                per_group, router.groups_used, experts.used);
+  }
+  if (!std::isfinite(router.scale) || !std::isfinite(router.sum_floor) || router.sum_floor < 0) {
+    return fail(ErrorCode::kCorruptFile, "{}: experts' weights are multiplied by {}; a finite number expected", file,
+                router.scale);
+  }
+  return {};
+}
+
+Status check_mixers(const ModelSpec& spec, const std::string& file) {
+  const auto has = [&](Mixer mixer) {
+    return std::ranges::find(spec.layer, mixer, &LayerSpec::mixer) != spec.layer.end();
+  };
+  const LatentSpec& latent = spec.latent;
+  if (has(Mixer::kLatent)) {
+    WEIR_RETURN_IF_ERROR(check_numbered(spec.layers, spec.heads, "heads", file));
+    if (latent.rank < 1 || latent.plain_dim < 1 || latent.rope_dim < 2 || latent.rope_dim % 2 != 0 ||
+        latent.value_dim < 1 || latent.query_rank < 0) {
+      return fail(
+          ErrorCode::kCorruptFile,
+          "{}: latent attention of rank {}, keys of {} + {} and values of {} elements; positive numbers expected", file,
+          latent.rank, latent.plain_dim, latent.rope_dim, latent.value_dim);
+    }
+  }
+  const IndexerSpec& indexer = spec.indexer;
+  if (indexer.heads > 0 && (!has(Mixer::kLatent) || latent.query_rank < 1 || indexer.positions < 1 ||
+                            indexer.head_dim < latent.rope_dim || indexer.head_dim % 2 != 0)) {
+    return fail(ErrorCode::kCorruptFile,
+                "{}: an indexer of {} heads of {} that chooses {} positions, beside queries of rank {}", file,
+                indexer.heads, indexer.head_dim, indexer.positions, latent.query_rank);
+  }
+  if (std::ranges::all_of(spec.layer, [](const LayerSpec& layer) { return layer.mixer == Mixer::kDelta; })) {
+    return fail(ErrorCode::kCorruptFile, "{}: no layer has attention; at least one is expected", file);
+  }
+  const DeltaSpec& delta = spec.delta;
+  if (has(Mixer::kDelta) && (delta.key_heads < 1 || delta.value_heads < 1 || delta.value_heads % delta.key_heads != 0 ||
+                             delta.key_dim < 1 || delta.value_dim < 1 || delta.taps < 1)) {
+    return fail(ErrorCode::kCorruptFile, "{}: {} value heads of {} cannot share {} key heads of {} evenly, or {} taps",
+                file, delta.value_heads, delta.value_dim, delta.key_heads, delta.key_dim, delta.taps);
   }
   return {};
 }
@@ -58,13 +140,19 @@ Status check_spec(const ModelSpec& spec, const std::string& file) {
                 spec.rms_eps);
   }
   if (!usable(spec.attention_scale) || spec.attention_scale == 0 || !usable(spec.attention_softcap) ||
-      !usable(spec.final_softcap) || !usable(spec.embedding_scale)) {
+      !usable(spec.final_softcap) || !usable(spec.embedding_scale) || !usable(spec.residual_scale) ||
+      !usable(spec.logit_scale) || spec.logit_scale == 0) {
     return fail(
         ErrorCode::kCorruptFile,
-        "{}: attention scale {}, attention softcap {}, final softcap {}, embedding scale {}: finite numbers expected",
-        file, spec.attention_scale, spec.attention_softcap, spec.final_softcap, spec.embedding_scale);
+        "{}: attention scale {}, attention softcap {}, final softcap {}, embedding scale {}, residual scale {}, "
+        "logit scale {}: finite numbers expected",
+        file, spec.attention_scale, spec.attention_softcap, spec.final_softcap, spec.embedding_scale,
+        spec.residual_scale, spec.logit_scale);
   }
-  for (const RopeSpec& rope : spec.ropes) WEIR_RETURN_IF_ERROR(check_rope(rope, spec.head_dim, file));
+  WEIR_RETURN_IF_ERROR(check_mixers(spec, file));
+  WEIR_RETURN_IF_ERROR(check_experts(spec, file));
+  const int turned = spec.latent.rank > 0 ? spec.latent.rope_dim : spec.head_dim;
+  for (const RopeSpec& rope : spec.ropes) WEIR_RETURN_IF_ERROR(check_rope(rope, turned, file));
   return {};
 }
 
@@ -77,44 +165,6 @@ std::int64_t stretched_context(const RopeSpec& rope, std::int64_t stated) {
   const double reach = rope.factor * static_cast<double>(rope.original_context);
   if (!(reach > static_cast<double>(stated))) return stated;
   return static_cast<std::int64_t>(std::min(reach, static_cast<double>(kContextRange.high)));
-}
-
-std::vector<ExpectedTensor> expected_tensors(const ModelSpec& spec, const Biases& biases) {
-  using Shape = std::vector<std::int64_t>;
-  const std::int64_t hidden = spec.hidden, q = std::int64_t{spec.heads} * spec.head_dim,
-                     kv = std::int64_t{spec.kv_heads} * spec.head_dim;
-  std::vector<ExpectedTensor> tensors;
-  std::string prefix;
-  const auto vector = [&](std::string_view name, std::int64_t size) {
-    tensors.push_back({fmt::format("{}{}.weight", prefix, name), Shape{size}});
-  };
-  const auto linear = [&](std::string_view name, std::int64_t rows, std::int64_t cols, Presence bias) {
-    tensors.push_back({fmt::format("{}{}.weight", prefix, name), Shape{rows, cols}});
-    if (bias != Presence::kAbsent) tensors.push_back({fmt::format("{}{}.bias", prefix, name), Shape{rows}, bias});
-  };
-  linear("token_embd", spec.vocab, hidden, Presence::kAbsent);
-  for (int layer = 0; layer < spec.layers; ++layer) {
-    prefix = fmt::format("blk.{}.", layer);
-    vector("attn_norm", hidden);
-    linear("attn_q", q, hidden, biases.qkv);
-    linear("attn_k", kv, hidden, biases.qkv);
-    linear("attn_v", kv, hidden, biases.qkv);
-    if (spec.qk_norm) {
-      vector("attn_q_norm", spec.head_dim);
-      vector("attn_k_norm", spec.head_dim);
-    }
-    linear("attn_output", hidden, q, biases.attention_output);
-    if (spec.post_norms) vector("post_attention_norm", hidden);
-    vector("ffn_norm", hidden);
-    linear("ffn_gate", spec.ffn, hidden, biases.ffn);
-    linear("ffn_up", spec.ffn, hidden, biases.ffn);
-    linear("ffn_down", hidden, spec.ffn, biases.ffn);
-    if (spec.post_norms) vector("post_ffw_norm", hidden);
-  }
-  prefix.clear();
-  vector("output_norm", hidden);
-  if (!spec.tied_embeddings) linear("output", spec.vocab, hidden, Presence::kAbsent);
-  return tensors;
 }
 
 tl::unexpected<Error> unsupported_architecture(const std::string& file, std::string_view what, std::string_view name,

@@ -1,4 +1,4 @@
-// Rules that hold for a ModelSpec whatever file it came from, and what a family's tensors are.
+// Rules that hold for a ModelSpec whatever file it came from.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,6 @@ struct Biases {
   Presence ffn = Presence::kAbsent;
 };
 
-// A spec and what the model code does not need to know but the loader does.
-struct SpecAndBiases {
-  ModelSpec spec;
-  Biases biases;
-};
-
 // What ties the fields of a spec together: heads divide, rotated dimensions fit, numbers are finite. Ranges of single
 // fields were checked where they were read.
 Status check_spec(const ModelSpec& spec, const std::string& file);
@@ -36,15 +30,6 @@ double yarn_magnitude(double factor, double m = 1.0);
 
 // The context that a model stretched by YaRN reaches: files may state the original one or the stretched one.
 std::int64_t stretched_context(const RopeSpec& rope, std::int64_t stated);
-
-struct ExpectedTensor {
-  std::string name;  // canonical
-  std::vector<std::int64_t> shape;
-  Presence presence = Presence::kRequired;
-};
-
-// Every tensor that a model of this spec has, in the order of a forward pass. output.weight is optional (absent: tied).
-std::vector<ExpectedTensor> expected_tensors(const ModelSpec& spec, const Biases& biases);
 
 // "X is not supported; the nearest that is: Y. Supported: ..."
 tl::unexpected<Error> unsupported_architecture(const std::string& file, std::string_view what, std::string_view name,

@@ -5,6 +5,7 @@ namespace weir::model {
 void ForwardBatch::clear() {
   tokens.clear();
   positions.clear();
+  known.clear();
   query_starts.assign(1, 0);
   seq_lens.clear();
   for (Group& group : groups) {
@@ -12,6 +13,7 @@ void ForwardBatch::clear() {
     group.slots.clear();
     group.table_width = 0;
   }
+  state_tables.clear();
   logit_rows.clear();
 }
 

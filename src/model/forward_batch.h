@@ -11,6 +11,7 @@ namespace weir::model {
 struct ForwardBatch {
   std::vector<TokenId> tokens;             // [rows]
   std::vector<std::int32_t> positions;     // [rows]: place in the sequence
+  std::vector<std::int32_t> known;         // [rows]: tokens of the row's sequence that are known by now
   std::vector<std::int32_t> query_starts;  // [sequences + 1]
   std::vector<std::int32_t> seq_lens;      // [sequences]: tokens in the cache once this step has written its own
 
@@ -21,6 +22,9 @@ struct ForwardBatch {
     std::vector<std::int64_t> slots;  // [rows]: block * block_tokens + offset
   };
   std::vector<Group> groups;
+
+  std::vector<std::int32_t> state_tables;  // [sequences * state_width]: blocks of recurrent state
+  std::int64_t state_width = 0;
 
   std::vector<std::int32_t> logit_rows;  // rows whose logits somebody will ask for, ascending
 

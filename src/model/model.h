@@ -1,5 +1,5 @@
-// Model: token rows in, logits out, over any backend. The layers are shared (layers/); a family file (families/) says
-// which a model is made of.
+// Model: token rows in, logits out, over any backend. One decoder runs all families (decoder.h): its layers (layers/)
+// are put together as the ModelSpec says.
 //
 // forward() runs the whole stack for one step and keeps the hidden states of batch.logit_rows; logits() then multiplies
 // any run of them with the output head. Two calls, because the logits of a step may be far larger than everything else
@@ -23,18 +23,21 @@ struct ModelLimits {
   std::int64_t max_rows = 0;  // tokens per step
 };
 
-// The KV cache as the model sees it: each layer's slice of the arena, and the group whose tables and slots lead into
+// The KV cache as the model sees it: each stream's slice of the arena, and the group whose tables and slots lead into
 // it.
 struct KvView {
-  std::vector<backend::KvLayerView> layers;  // by model layer
-  std::vector<int> group;                    // by model layer
+  std::vector<backend::KvLayerView> streams;  // as load::kv_streams() lists them
+  std::vector<int> group;                     // by stream
+  // Recurrent state lies in whole blocks of the arena, one sequence's after another.
+  std::byte* state_base = nullptr;  // of block 0
+  std::int64_t block_bytes = 0;
 };
 
 class Model {
  public:
   virtual ~Model() = default;
   // Packs every weight into the backend, letting go of the file's pages as it goes.
-  // Errors: kUnsupported for a family nobody wrote, kCorruptFile for tensors that are not there.
+  // Errors: kUnsupported for sizes that attention cannot take, kCorruptFile for tensors that are not there.
   static Result<std::unique_ptr<Model>> load(const load::ModelSpec& spec, load::WeightSource& weights,
                                              backend::Backend& backend, const ModelLimits& limits);
 

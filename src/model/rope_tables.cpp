@@ -46,12 +46,17 @@ void scale_yarn(const RopeSpec& rope, RopeFrequencies& result) {
   if (rope.attention_factor == 0.0) result.magnitude = rope.factor > 1 ? 1 + 0.1 * std::log(rope.factor) : 1.0;
 }
 
+std::vector<double> divided(std::vector<double> frequencies, const std::vector<float>& divisors) {
+  CHECK(divisors.size() == frequencies.size(), "{} frequency divisors for {} pairs", divisors.size(),
+        frequencies.size());
+  for (std::size_t i = 0; i < frequencies.size(); ++i) frequencies[i] /= double{divisors[i]};
+  return frequencies;
+}
+
 }  // namespace
 
 RopeFrequencies rope_frequencies(const RopeSpec& rope) {
   const auto pairs = static_cast<std::size_t>(rope.dims / 2);
-  CHECK(rope.frequency_divisors.empty() || rope.frequency_divisors.size() == pairs,
-        "{} frequency divisors for {} pairs", rope.frequency_divisors.size(), pairs);
   RopeFrequencies result;
   result.radians_per_token.resize(pairs);
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -61,15 +66,22 @@ RopeFrequencies rope_frequencies(const RopeSpec& rope) {
     if (rope.scaling == RopeSpec::Scaling::kLlama3) frequency = llama3_frequency(rope, frequency);
   }
   if (rope.scaling == RopeSpec::Scaling::kYarn) scale_yarn(rope, result);
-  for (std::size_t i = 0; i < rope.frequency_divisors.size(); ++i) {
-    result.radians_per_token[i] /= double{rope.frequency_divisors[i]};
+  if (rope.scaling == RopeSpec::Scaling::kLong) {
+    result.magnitude = rope.attention_factor;
+    result.long_from = rope.original_context;
+    result.long_radians_per_token = divided(result.radians_per_token, rope.long_divisors);
   }
+  if (!rope.frequency_divisors.empty())
+    result.radians_per_token = divided(std::move(result.radians_per_token), rope.frequency_divisors);
   return result;
 }
 
-void fill_rope_row(const RopeFrequencies& frequencies, std::int64_t position, float* cos, float* sin) {
-  for (std::size_t i = 0; i < frequencies.radians_per_token.size(); ++i) {
-    const double angle = static_cast<double>(position) * frequencies.radians_per_token[i];
+void fill_rope_row(const RopeFrequencies& frequencies, std::int64_t position, std::int64_t known, float* cos,
+                   float* sin) {
+  const bool is_long = !frequencies.long_radians_per_token.empty() && known > frequencies.long_from;
+  const std::vector<double>& radians = is_long ? frequencies.long_radians_per_token : frequencies.radians_per_token;
+  for (std::size_t i = 0; i < radians.size(); ++i) {
+    const double angle = static_cast<double>(position) * radians[i];
     cos[i] = static_cast<float>(std::cos(angle) * frequencies.magnitude);
     sin[i] = static_cast<float>(std::sin(angle) * frequencies.magnitude);
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -46,11 +47,34 @@ TEST(RopeTables, RowsAreCosAndSinOfTheAngles) {
     const RopeFrequencies frequencies = rope_frequencies(c.spec);
     std::vector<float> cos(c.frequencies.size()), sin(cos.size());
     for (std::size_t p = 0; p < std::size(kPositions); ++p) {
-      fill_rope_row(frequencies, kPositions[p], cos.data(), sin.data());
+      fill_rope_row(frequencies, kPositions[p], kPositions[p] + 1, cos.data(), sin.data());
       for (std::size_t i = 0; i < cos.size(); ++i) {
         EXPECT_NEAR(cos[i], c.cos[p][i], 1.5e-7) << c.name << ' ' << kPositions[p] << ' ' << i;
         EXPECT_NEAR(sin[i], c.sin[p][i], 1.5e-7) << c.name << ' ' << kPositions[p] << ' ' << i;
       }
+    }
+  }
+}
+
+// LongRoPE: from one token more than the original context on, all positions turn by the other divisors.
+TEST(RopeTables, LongSequencesTurnDifferently) {
+  RopeSpec spec;
+  spec.dims = 4;
+  spec.scaling = RopeSpec::Scaling::kLong;
+  spec.original_context = 128;
+  spec.attention_factor = 1.25;
+  spec.frequency_divisors = {1.0f, 2.0f};
+  spec.long_divisors = {4.0f, 8.0f};
+  const RopeFrequencies frequencies = rope_frequencies(spec);
+  float cos[2], sin[2];
+  for (const int known : {128, 129}) {
+    fill_rope_row(frequencies, 3, known, cos, sin);
+    for (int i = 0; i < 2; ++i) {
+      const double divisor = known > 128 ? spec.long_divisors[static_cast<std::size_t>(i)]
+                                         : spec.frequency_divisors[static_cast<std::size_t>(i)];
+      const double angle = 3 * std::pow(10000.0, -i / 2.0) / divisor;
+      EXPECT_NEAR(cos[i], 1.25 * std::cos(angle), 1e-6) << known;
+      EXPECT_NEAR(sin[i], 1.25 * std::sin(angle), 1e-6) << known;
     }
   }
 }

@@ -16,6 +16,9 @@ namespace {
 // Room kept for a reply from the start, so that steps do not allocate; longer ones grow as they go.
 constexpr std::int64_t kReservedTokens = 1 << 14;
 
+// First letters of salts, that tell the cached blocks of long sequences from those of short ones.
+constexpr char kShort = 's', kLong = 'l';
+
 struct Sequence {
   SeqId id{};
   std::vector<TokenId> tokens;  // prompt and output
@@ -30,6 +33,8 @@ struct Sequence {
   bool use_prefix = true;
   bool running = false;
   bool was_admitted = false;
+  bool is_long = false;   // more tokens are known than SchedulerConfig::long_from
+  bool outdated = false;  // it has become long: what is computed of it does not count any more
   kv::PrefixNames names;  // while waiting; KvManager has them while running
 
   std::int64_t known() const { return static_cast<std::int64_t>(tokens.size()); }
@@ -75,6 +80,9 @@ struct Scheduler::Impl {
 
   void plan_running(Step& step);
   void admit(Step& step);
+  void drop_outdated();
+  void requeue(Sequence& s);
+  bool is_long(std::int64_t tokens) const { return config.long_from > 0 && tokens > config.long_from; }
   std::int64_t make_room(Step& step, Sequence& s, std::int64_t want);
   void plan_range(Step& step, Sequence& s, std::int64_t end);
   Sequence& victim() const;
@@ -157,6 +165,8 @@ void Scheduler::add(NewSequence sequence) {
   s.number = impl_->added++;
   s.salt = std::move(sequence.cache_salt);
   s.use_prefix = sequence.use_prefix_cache && impl_->config.enable_prefix_caching;
+  s.is_long = impl_->is_long(prompt_tokens);
+  if (impl_->config.long_from > 0) s.salt.insert(s.salt.begin(), s.is_long ? kLong : kShort);
   impl_->waiting.insert(&s);
 }
 
@@ -164,6 +174,7 @@ const StepPlan& Scheduler::schedule(double /*now_s*/) {
   CHECK(!impl_->in_flight, "the step before has not been committed");
   Impl::Step& step = impl_->step;
   step.start(impl_->config.max_num_batched_tokens);
+  impl_->drop_outdated();
   impl_->plan_running(step);
   if (step.plan.preempted.empty() && !step.short_of_blocks) impl_->admit(step);
   CHECK(!step.plan.empty() || (impl_->running.empty() && impl_->waiting.empty()),
@@ -171,6 +182,19 @@ const StepPlan& Scheduler::schedule(double /*now_s*/) {
         impl_->waiting.size(), impl_->kv.available(), impl_->kv.capacity());
   impl_->in_flight = !step.plan.empty();
   return step.plan;
+}
+
+// Sequences that have become long give up what was computed of them and wait, before new ones, to begin again.
+void Scheduler::Impl::drop_outdated() {
+  order = running;
+  for (Sequence* s : order) {
+    if (!s->outdated) continue;
+    requeue(*s);
+    s->outdated = false;
+    s->is_long = true;
+    s->salt.front() = kLong;
+    s->names = {};
+  }
 }
 
 void Scheduler::Impl::plan_running(Step& step) {
@@ -218,6 +242,15 @@ Sequence& Scheduler::Impl::victim() const {
                             [](const Sequence* a, const Sequence* b) { return a->urgency() < b->urgency(); });
 }
 
+// From running to waiting, with nothing computed.
+void Scheduler::Impl::requeue(Sequence& s) {
+  kv.free(s.id, &s.names);
+  s.computed = 0;
+  s.running = false;
+  running.erase(std::find(running.begin(), running.end(), &s));
+  waiting.insert(&s);
+}
+
 void Scheduler::Impl::preempt(Step& step, Sequence& s) {
   const auto planned = std::find_if(step.plan.ranges.begin(), step.plan.ranges.end(),
                                     [&s](const ScheduledRange& range) { return range.id == s.id; });
@@ -225,11 +258,7 @@ void Scheduler::Impl::preempt(Step& step, Sequence& s) {
     step.budget += planned->end - planned->begin;
     step.plan.ranges.erase(planned);
   }
-  kv.free(s.id, &s.names);
-  s.computed = 0;
-  s.running = false;
-  running.erase(std::find(running.begin(), running.end(), &s));
-  waiting.insert(&s);
+  requeue(s);
   step.plan.preempted.push_back(s.id);
   ++stats.preemptions;
 }
@@ -284,6 +313,7 @@ void Scheduler::commit(const StepPlan& plan, std::span<const TokenId> sampled) {
     if (!range.samples) continue;
     CHECK(next < sampled.size(), "{} tokens for more ranges", sampled.size());
     s.tokens.push_back(sampled[next++]);
+    s.outdated = !s.is_long && impl_->is_long(s.known());
   }
   CHECK(next == sampled.size(), "{} tokens for {} ranges that sample", sampled.size(), next);
   impl_->in_flight = false;

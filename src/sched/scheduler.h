@@ -42,6 +42,9 @@ struct SchedulerConfig {
   std::int64_t max_model_len = 0;  // most tokens of prompt and reply; 0: only the pool limits
   Policy policy = Policy::kFcfs;
   bool enable_prefix_caching = true;
+  // > 0: what is computed of a sequence differs as soon as more tokens than this are known (LongRoPE): then it is
+  // computed anew from its first token on, and shares no prefix with shorter ones.
+  std::int64_t long_from = 0;
 };
 
 struct NewSequence {

@@ -318,6 +318,38 @@ TEST(Scheduler, WithoutALengthOnlyThePoolLimits) {
   EXPECT_FALSE(scheduler.check_fits(1, std::numeric_limits<std::int64_t>::max()).has_value()) << "no overflow";
 }
 
+// LongRoPE: a sequence that outgrows `long_from` is computed anew, and shares no blocks with what it was before.
+TEST(Scheduler, ASequenceThatBecomesLongIsComputedAnew) {
+  kv::KvConfig config;
+  config.layout.block_tokens = 2;
+  config.layout.groups.push_back({0, {}});
+  config.num_blocks = 32;
+  config.prefix_index = kv::PrefixIndexKind::kHash;
+  kv::KvManager kv(std::move(config));
+  Scheduler scheduler({.long_from = 6}, kv);
+  const auto run = [&](std::uint64_t id, std::vector<TokenId> prompt, std::int64_t tokens) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+    scheduler.add({.id = SeqId{id}, .prompt = std::move(prompt), .max_tokens = tokens, .cache_salt = ""});
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      const StepPlan& plan = scheduler.schedule(0);
+      EXPECT_EQ(plan.ranges.size(), 1u);
+      ranges.emplace_back(plan.ranges.at(0).begin, plan.ranges.at(0).end);
+      EXPECT_TRUE(plan.ranges.at(0).samples && plan.preempted.empty());
+      scheduler.commit(plan, std::vector<TokenId>{static_cast<TokenId>(100 + i)});
+      kv.check_integrity();
+    }
+    scheduler.finish(SeqId{id});
+    return ranges;
+  };
+  using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  EXPECT_EQ(run(1, {1, 2, 3, 4, 5}, 4), (Ranges{{0, 5}, {5, 6}, {0, 7}, {7, 8}}));
+  EXPECT_EQ(run(2, {1, 2, 3, 4, 5}, 1), (Ranges{{4, 5}})) << "short ones share with short ones";
+  EXPECT_EQ(run(3, {1, 2, 3, 4, 5, 100, 101}, 1), (Ranges{{6, 7}})) << "long ones with long ones";
+  EXPECT_EQ(run(4, {1, 2, 3, 4, 9, 9, 9}, 1), (Ranges{{4, 7}}));
+  EXPECT_EQ(run(5, {1, 2, 3, 4, 5, 100}, 2), (Ranges{{4, 6}, {6, 7}})) << "what it computed as a short one is dropped";
+  EXPECT_EQ(scheduler.stats().preemptions, 0u);
+}
+
 TEST(SchedulingPolicyFlag, Parses) {
   EXPECT_EQ(parse_policy("fcfs").value(), Policy::kFcfs);
   EXPECT_EQ(parse_policy("priority").value(), Policy::kPriority);

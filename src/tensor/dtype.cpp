@@ -8,7 +8,7 @@
 namespace weir::tensor {
 namespace {
 
-constexpr std::array<DTypeInfo, 12> kInfo = {{
+constexpr std::array<DTypeInfo, 30> kInfo = {{
     {"F32", 1, 4},
     {"F16", 1, 2},
     {"BF16", 1, 2},
@@ -21,6 +21,24 @@ constexpr std::array<DTypeInfo, 12> kInfo = {{
     {"Q4_K", 256, sizeof(BlockQ4_K)},
     {"Q5_K", 256, sizeof(BlockQ5_K)},
     {"Q6_K", 256, sizeof(BlockQ6_K)},
+    {"Q2_K", 256, 84},
+    {"Q3_K", 256, 110},
+    {"IQ4_NL", 32, 18},
+    {"IQ4_XS", 256, 136},
+    {"TQ1_0", 256, 54},
+    {"TQ2_0", 256, 66},
+    {"MXFP4", 32, 17},
+    {"NVFP4", 64, 36},
+    {"IQ2_XXS", 256, 66},
+    {"IQ2_XS", 256, 74},
+    {"IQ2_S", 256, 82},
+    {"IQ3_XXS", 256, 98},
+    {"IQ3_S", 256, 110},
+    {"IQ1_S", 256, 50},
+    {"IQ1_M", 256, 56},
+    {"INT4", 32, sizeof(BlockInt4)},
+    {"INT8", 32, sizeof(BlockInt8)},
+    {"F8_E4M3", 32, sizeof(BlockFloat8)},
 }};
 
 bool same_ignoring_case(std::string_view a, std::string_view b) {

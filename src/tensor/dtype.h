@@ -22,6 +22,24 @@ enum class DType : std::uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,  // blocks of 256 elements
+  kQ2_K,
+  kQ3_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kTQ1_0,
+  kTQ2_0,
+  kMXFP4,
+  kNVFP4,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kIQ1_S,
+  kIQ1_M,
+  kInt4,  // BlockInt4 and following: what the quantised weights of Hugging Face folders are made into while loading
+  kInt8,
+  kFloat8,
 };
 
 struct DTypeInfo {
@@ -82,6 +100,25 @@ struct BlockQ6_K {
   std::uint16_t d;
 };
 
+// Blocks that no file has. Of groups of 64, 128, ... weights with one scale each of their blocks of 32 repeats it.
+#pragma pack(push, 1)
+struct BlockInt4 {
+  float d;
+  std::int16_t zero;
+  std::uint8_t qs[16];  // weight j in the lower half of byte j, j + 16 in the upper
+};  // w = d (q - zero)
+struct BlockInt8 {
+  float d;
+  std::int16_t zero;
+  std::uint8_t qs[32];
+};  // w = d (q - zero)
+struct BlockFloat8 {
+  float d;
+  std::uint8_t qs[32];  // E4M3 without infinities
+};  // w = d q
+#pragma pack(pop)
+
+static_assert(sizeof(BlockInt4) == 22 && sizeof(BlockInt8) == 38 && sizeof(BlockFloat8) == 36);
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22 && sizeof(BlockQ5_1) == 24);
 static_assert(sizeof(BlockQ8_0) == 34 && sizeof(BlockQ4_K) == 144 && sizeof(BlockQ5_K) == 176 &&
               sizeof(BlockQ6_K) == 210);

@@ -26,6 +26,16 @@ inline float f32_from_f16(std::uint16_t bits) {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(subnormal));
 }
 
+// FP8 without infinities (OFP8 E4M3): the highest magnitude is NaN.
+inline float f32_from_e4m3(std::uint8_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x80) << 24, magnitude = bits & 0x7fu;
+  const float subnormal = static_cast<float>(magnitude) * 0x1p-9f;
+  const std::uint32_t value = magnitude < 8       ? std::bit_cast<std::uint32_t>(subnormal)
+                              : magnitude == 0x7f ? 0x7fc00000u
+                                                  : (magnitude << 20) + (120u << 23);
+  return std::bit_cast<float>(sign | value);
+}
+
 inline std::uint16_t f16_from_f32(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);

@@ -72,6 +72,20 @@ TEST(Half, BFloat16IsTheUpperHalfRoundedToNearestEven) {
   EXPECT_TRUE(std::isnan(f32_from_bf16(bf16_from_f32(std::bit_cast<float>(0x7f800001u)))));
 }
 
+TEST(Half, WidensEveryE4M3Exactly) {
+  for (std::uint32_t bits = 0; bits < 256; ++bits) {
+    const float value = f32_from_e4m3(static_cast<std::uint8_t>(bits));
+    const int exponent = static_cast<int>(bits >> 3 & 15), fraction = static_cast<int>(bits & 7);
+    if ((bits & 0x7f) == 0x7f) {
+      EXPECT_TRUE(std::isnan(value));
+      continue;
+    }
+    const double magnitude = exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10);
+    EXPECT_EQ(value, bits & 0x80 ? -magnitude : magnitude) << bits;
+    EXPECT_EQ(std::signbit(value), (bits & 0x80) != 0) << bits;
+  }
+}
+
 #ifdef __FLT16_MANT_DIG__
 
 TEST(Half, AgreesWithTheCompilersType) {

@@ -66,6 +66,11 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, std::span<const TokenId> pr
     tail.insert(0, tokenizer.token_bytes(prompt[i - 1], skip_special));
   }
   pending_ = tail.substr(tail.size() - cut_short_at_end(tail));
+  if (!at_start_) {  // what the prompt's last token keeps back belongs in front of the reply
+    const auto last = std::find_if(prompt.rbegin(), prompt.rend(), shown);
+    const std::string_view bytes = tokenizer.token_bytes(*last, skip_special);
+    tail_ = bytes.substr(bytes.size() - std::min(tokenizer.tail_bytes(*last), bytes.size()));
+  }
   prompt_bytes_ = pending_.size();
 }
 
@@ -74,7 +79,10 @@ std::string Detokenizer::push(TokenId id) {
   const std::string_view added =
       at_start_ ? tokenizer_->first_token_bytes(id, skip_special_) : tokenizer_->token_bytes(id, skip_special_);
   at_start_ = false;
-  pending_ += added;
+  const std::size_t tail = std::min(tokenizer_->tail_bytes(id), added.size());
+  pending_ += tail_;
+  pending_ += added.substr(0, added.size() - tail);
+  tail_ = added.substr(added.size() - tail);
   std::string out;
   std::string_view left = pending_;
   while (!left.empty()) {

@@ -29,6 +29,7 @@ class Detokenizer {
   const Tokenizer* tokenizer_;
   bool skip_special_;
   bool at_start_;
+  std::string tail_;              // bytes of the last token that stand only if another one follows
   std::string pending_;           // an incomplete UTF-8 sequence, at most 3 bytes
   std::size_t prompt_bytes_ = 0;  // how many of them are the prompt's: not shown unless the reply completes them
 };

@@ -53,6 +53,10 @@ class Tokenizer {
   // The same for a token at the very start of a text: SentencePiece models drop the one space they put there.
   virtual std::string_view first_token_bytes(TokenId id, bool skip_special) const = 0;
 
+  // How many of these bytes, at their end, stand only if another token follows (the space that ends a word, where the
+  // vocabulary marks ends of words).
+  virtual std::size_t tail_bytes(TokenId id) const = 0;
+
   // Joined bytes of the ids as one text (first_token_bytes for the first), invalid UTF-8 replaced by U+FFFD.
   std::string decode(std::span<const TokenId> ids, bool skip_special) const;
 

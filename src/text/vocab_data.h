@@ -23,14 +23,16 @@ enum class TokenType : std::uint8_t {
 
 struct VocabData {
   std::string architecture;         // general.architecture; a few families have rules of their own
-  std::string model;                // "gpt2" (byte-level BPE), "llama" (SentencePiece BPE), ...
+  std::string model;                // "gpt2", "llama", "t5", "bert", "gemma4"
   std::string pre;                  // pre-tokenizer name for gpt2 models
   std::vector<std::string> tokens;  // by id
-  std::vector<float> scores;        // by id; empty for gpt2
+  std::vector<float> scores;        // by id; empty for BPE by merges
   std::vector<TokenType> types;     // by id; may be empty: all normal
   std::vector<std::string> merges;  // "left right", best first
-  std::optional<TokenId> bos, eos, eot, eom, unknown, padding;
-  std::optional<bool> add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
+  std::string charsmap;             // precompiled normalisation of t5 models
+  std::optional<TokenId> bos, eos, eot, eom, unknown, padding, cls, separator;
+  std::optional<bool> add_bos, add_eos, add_separator, add_space_prefix, remove_extra_whitespaces;
+  std::optional<bool> lowercase, strip_accents;  // of bert models
 };
 
 }  // namespace weir::text

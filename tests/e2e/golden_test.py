@@ -16,6 +16,8 @@ TOLERANCE = 2e-3  # of a logprob, where both sides compute with 32 bits
 EXACT = ("--compute", "exact", "--kv-cache-dtype", "f32")
 # By default activations have 8 bits for BF16 and quantised weights, and KV has 16. Random models amplify that.
 DEFAULT_MEAN, DEFAULT_MAX = 0.03, 0.15
+# What these have read is in a state that nobody else can take up: no prefix is cached.
+RECURRENT = {"qwen3-next"}
 
 
 def folders():
@@ -23,6 +25,33 @@ def folders():
     if not found:
         raise SystemExit(f"{GOLDEN} holds no models: the checkout is incomplete")
     return found
+
+
+def smallest_pool(model):
+    """A server with two blocks; more where layers fall into more groups or keep a state, until one sequence fits."""
+    for blocks in range(2, 16):
+        server = Server(model, "--block-size", 256, "--num-kv-blocks", blocks, "--max-model-len", 256)
+        try:
+            server.__enter__()
+            return Entered(server)
+        except AssertionError as e:
+            if "KV blocks" not in str(e) and "KV pool" not in str(e):
+                raise
+            server.stop()
+    raise AssertionError(f"{model.name} needs more than 15 blocks for one sequence")
+
+
+class Entered:
+    """A server that runs already, for a with statement."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def __enter__(self):
+        return self.server
+
+    def __exit__(self, *error):
+        return self.server.__exit__(*error)
 
 
 def cases_of(path):
@@ -139,11 +168,8 @@ class SameBytes(unittest.TestCase):
         self.hold("--max-num-batched-tokens", 64, "--block-size", 16, together=True, rounds=3)
 
     def test_a_pool_with_room_for_hardly_one(self):
-        """Two blocks for models with one kind of layer; Gemma has six groups of layers."""
         for model, cases, alone in self.models:
-            blocks = 6 if model.name == "gemma3" else 2
-            flags = ("--block-size", 256, "--num-kv-blocks", blocks, "--max-model-len", 256)
-            with self.subTest(model.name), Server(model, *flags) as server:
+            with self.subTest(model.name), smallest_pool(model) as server:
                 self.assertEqual(alone * 2, at_once([lambda c=c: ask(server, c) for c in cases * 2]))
 
     def test_without_prefix_cache(self):
@@ -167,7 +193,10 @@ class FromTheCache(unittest.TestCase):
                 self.assertEqual(cold["choices"], warm["choices"])
                 cached = [r["usage"].get("prompt_tokens_details", {}).get("cached_tokens") for r in (cold, warm)]
                 self.assertIn(cached[0], (0, None))
-                self.assertGreater(cached[1], len(case["prompt_ids"]) // 2)
+                if model.name in RECURRENT:
+                    self.assertIn(cached[1], (0, None))
+                else:
+                    self.assertGreater(cached[1], len(case["prompt_ids"]) // 2)
 
     def test_another_salt_finds_nothing(self):
         model = folders()[0]
@@ -187,7 +216,7 @@ class Preempted(unittest.TestCase):
                 with Server(model) as server:
                     alone = [server.complete(p, **fields)["choices"] for p in prompts]
                 # How many blocks a sequence needs depends on the model's windows; one that can hold a few is wanted.
-                for blocks in (28, 14, 10, 7):
+                for blocks in (40, 28, 20, 14, 10, 7):
                     flags = ("--num-kv-blocks", blocks, "--max-model-len", 150, "--max-num-batched-tokens", 32)
                     with Server(model, *flags) as server:
                         calls = [lambda p=p: server.complete(p, **fields)["choices"] for p in prompts]

@@ -7,7 +7,10 @@
 #include "backend/cpu/linear/packed_weight.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/ops/attention.h"
+#include "backend/cpu/ops/delta.h"
+#include "backend/cpu/ops/route.h"
 #include "backend/cpu/ops/rows.h"
+#include "backend/cpu/ops/select_positions.h"
 #include "base/cpu_info.h"
 #include "base/thread_pool.h"
 
@@ -48,13 +51,25 @@ class CpuBackend : public Backend {
   }
   void linear(const LinearCall& call) override { layers_.linear(call); }
   void gated_linear(const GatedLinearCall& call) override { layers_.gated_linear(call); }
+  void head_linear(const HeadLinearCall& call) override { layers_.head_linear(call); }
+  void copy_heads(const CopyHeadsCall& call) override { cpu::copy_heads(pool_, call); }
+  void route(const RouteCall& call) override { cpu::route(pool_, call); }
   void experts(const ExpertsCall& call) override { layers_.experts(call); }
   void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate) override {
     layers_.rms_norm(x, weight, eps, out, accumulate);
   }
+  void layer_norm(Matrix<const float> x, const float* weight, const float* bias, float eps,
+                  Matrix<float> out) override {
+    cpu::layer_norm(pool_, x, weight, bias, eps, out);
+  }
+  void add(const AddCall& call) override { cpu::add(pool_, call); }
+  void multiply_sigmoid(Matrix<const float> gate, Matrix<float> x) override { cpu::multiply_sigmoid(pool_, gate, x); }
+  void multiply_silu(Matrix<const float> gate, Matrix<float> x) override { cpu::multiply_silu(pool_, gate, x); }
   void head_norm_rope(const HeadNormRopeCall& call) override { cpu::head_norm_rope(pool_, isa_, call); }
   void kv_write(const KvWriteCall& call) override { cpu::kv_write(pool_, isa_, call); }
   void attention(const AttentionCall& call) override { cpu::attention(pool_, isa_, call, attention_scratch_); }
+  void select_positions(const SelectCall& call) override { cpu::select_positions(pool_, isa_, call, select_scratch_); }
+  void delta_net(const DeltaCall& call) override { cpu::delta_net(pool_, isa_, call, delta_scratch_); }
   void softcap(Matrix<float> x, float cap) override { cpu::softcap(pool_, isa_, x, cap); }
   void gather_rows(Matrix<const float> x, std::span<const std::int32_t> rows, Matrix<float> out) override {
     cpu::gather_rows(pool_, x, rows, out);
@@ -78,6 +93,8 @@ class CpuBackend : public Backend {
   ThreadPool pool_;
   linear::LinearLayers layers_;
   AttentionScratch attention_scratch_;
+  SelectScratch select_scratch_;
+  DeltaScratch delta_scratch_;
 };
 
 }  // namespace

@@ -25,11 +25,13 @@ constexpr int kRows = 64;
 // A sanitizer makes all this ten times slower, and what it would see the unreadable pages show too: there a part does.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
-constexpr DType kWeightTypes[] = {DType::kBF16, DType::kQ5_1, DType::kQ6_K};
+constexpr DType kWeightTypes[] = {DType::kBF16, DType::kQ5_1, DType::kQ6_K, DType::kQ3_K};
 #else
 constexpr bool kSanitized = false;
-constexpr DType kWeightTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                                  DType::kQ5_1, DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+constexpr DType kWeightTypes[] = {DType::kF32,    DType::kF16,  DType::kBF16,   DType::kQ4_0,  DType::kQ4_1,
+                                  DType::kQ5_0,   DType::kQ5_1, DType::kQ8_0,   DType::kQ4_K,  DType::kQ5_K,
+                                  DType::kQ6_K,   DType::kQ2_K, DType::kIQ4_NL, DType::kMXFP4, DType::kNVFP4,
+                                  DType::kIQ4_XS, DType::kQ3_K, DType::kTQ2_0};
 #endif
 constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 
@@ -155,7 +157,7 @@ TEST_P(WeightTest, GatedLinear) {
   const Bytes gate_data = random_weights(type(), outputs, inputs, rng_),
               up_data = random_weights(type(), outputs, inputs, rng_);
   const auto x = random_floats(kRows * inputs, rng_), bias = random_floats(outputs, rng_);
-  for (const auto activation : {Activation::kSilu, Activation::kGeluTanh}) {
+  for (const auto activation : {Activation::kSilu, Activation::kGeluTanh, Activation::kClampedSwiglu}) {
     expect_rows_alone(isa(), Compute::kAuto, "", [&](Backend& backend, Placement p, int first, int count) {
       const auto gate = pack(backend, p, type(), outputs, inputs, gate_data),
                  up = pack(backend, p, type(), outputs, inputs, up_data);
@@ -171,6 +173,30 @@ TEST_P(WeightTest, GatedLinear) {
       return bytes_of(out);
     });
   }
+}
+
+TEST_P(WeightTest, HeadLinear) {
+  constexpr int kHeads = 3;
+  const int64_t unit = tensor::info(type()).block_elements, cols = unit == 1 ? 35 : unit, outputs = 21;
+  std::vector<Bytes> data;
+  for (int i = 0; i < kHeads; ++i) data.push_back(random_weights(type(), outputs, cols, rng_));
+  const auto x = random_floats(kRows * kHeads * cols, rng_);
+  expect_rows_alone(isa(), Compute::kAuto, "", [&](Backend& backend, Placement p, int first, int count) {
+    std::vector<std::unique_ptr<LinearWeight>> owned;
+    std::vector<const LinearWeight*> views;
+    for (const Bytes& bytes : data) {
+      owned.push_back(pack(backend, p, type(), outputs, cols, bytes));
+      views.push_back(owned.back().get());
+    }
+    const Guarded<float> in = rows_of(p, x, kHeads * cols, first, count),
+                         out(p, static_cast<std::size_t>(count * kHeads * outputs));
+    backend.head_linear({.x = {in.data(), count, kHeads * cols},
+                         .x_head = cols,
+                         .weights = views,
+                         .y = {out.data(), count, kHeads * outputs},
+                         .y_head = outputs});
+    return bytes_of(out);
+  });
 }
 
 TEST_P(WeightTest, Experts) {
@@ -428,7 +454,44 @@ TEST_P(RowTest, HeadNormRope) {
       const RopeTable table = {cos.data(), sin.data(), kPositions, rotated, adjacent};
       const Guarded<std::int32_t> positions(p, static_cast<std::size_t>(x.rows));
       for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = (first + static_cast<int>(i)) * 11 % kPositions;
-      backend.head_norm_rope({x, dim, norm.data(), 1e-5f, rotated > 0 ? &table : nullptr, positions});
+      backend.head_norm_rope({x, dim, norm.data(), 0, 1e-5f, rotated > 0 ? &table : nullptr, 0, positions});
+    });
+  }
+}
+
+TEST_P(RowTest, LayerNormAndGates) {
+  for (const int64_t cols : {1, 15, 17, 579}) {
+    check(cols, [&](Backend& backend, Matrix<float> x, const float* weight, Placement p, int) {
+      const Guarded<float> from(p, std::span<const float>(x.data, static_cast<std::size_t>(x.rows * cols)));
+      const Guarded<float> gate(p, std::span<const float>(x.data, static_cast<std::size_t>(x.rows)));
+      backend.layer_norm({from.data(), x.rows, cols}, weight, weight, 1e-5f, x);
+      backend.add({.from = {from.data(), x.rows, cols}, .scale = 0.5f, .gate = {gate.data(), x.rows, 1}, .to = x});
+      backend.multiply_sigmoid({from.data(), x.rows, cols}, x);
+      backend.multiply_silu({from.data(), x.rows, cols}, x);
+    });
+  }
+}
+
+TEST_P(RowTest, Route) {
+  for (const auto scores :
+       {RouteCall::Scores::kSoftmax, RouteCall::Scores::kSigmoid, RouteCall::Scores::kSoftmaxOfChosen}) {
+    check(12, [&](Backend& backend, Matrix<float> x, const float* weight, Placement p, int) {
+      const Guarded<float> weights(p, static_cast<std::size_t>(x.rows * 4)), bias(p, std::span(weight, 12));
+      const Guarded<std::int32_t> experts(p, static_cast<std::size_t>(x.rows * 4));
+      backend.route({.logits = x,
+                     .scores = scores,
+                     .correction = bias.data(),
+                     .groups = 3,
+                     .groups_used = 2,
+                     .group_by_two = true,
+                     .experts = {experts.data(), x.rows, 4},
+                     .weights = {weights.data(), x.rows, 4}});
+      for (int64_t t = 0; t < x.rows; ++t) {
+        for (int i = 0; i < 4; ++i) {
+          x.row(t)[i] = weights.data()[t * 4 + i];
+          x.row(t)[4 + i] = static_cast<float>(experts.data()[t * 4 + i]);
+        }
+      }
     });
   }
 }

@@ -34,8 +34,10 @@ struct HeadShape {
 constexpr HeadShape kLatent = {.heads = 128, .kv_heads = 1, .key_dim = 576, .value_dim = 512, .values_in_keys = true};
 constexpr std::int64_t kPositions = 8192;
 
-constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
-                                     DType::kQ5_0, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+constexpr std::array kWeightTypes = {DType::kF32,    DType::kF16,   DType::kBF16, DType::kQ8_0,   DType::kQ4_0,
+                                     DType::kQ4_1,   DType::kQ5_0,  DType::kQ5_1, DType::kQ4_K,   DType::kQ5_K,
+                                     DType::kQ6_K,   DType::kQ2_K,  DType::kQ3_K, DType::kIQ4_NL, DType::kIQ4_XS,
+                                     DType::kIQ2_XS, DType::kMXFP4, DType::kTQ2_0};
 constexpr std::array kKvTypes = {DType::kF32, DType::kF16, DType::kBF16};
 
 constexpr std::array<std::string_view, 9> kOps = {"linear",
@@ -245,7 +247,7 @@ class Measurement {
       }
       if (asked("head_norm_rope")) {
         measure("head_norm_rope", DType::kF32, rows, 8 * elements, 7 * elements,
-                [&] { backend_.head_norm_rope({next(), kHeadDim, ones.data(), 1e-5f, &rope, positions}); });
+                [&] { backend_.head_norm_rope({next(), kHeadDim, ones.data(), 0, 1e-5f, &rope, 0, positions}); });
       }
     }
   }

@@ -1,4 +1,5 @@
-// Attention: MHA, GQA or MQA with optional biases, per-head norms, RoPE and a sliding window; over paged KV.
+// Attention: MHA, GQA or MQA with optional biases, norms of q and k, RoPE, a sliding window, sinks and an output gate;
+// over paged KV.
 #pragma once
 
 #include <memory>
@@ -11,17 +12,20 @@ namespace weir::model {
 
 class Attention {
  public:
-  static Result<Attention> load(Loader& loader, int layer);
+  // `stream`: where the layer's keys and values are kept, of load::kv_streams().
+  static Result<Attention> load(Loader& loader, int layer, int stream);
 
-  // out (+)= W_o attention(norm(x)). With accumulate, out is the residual stream itself.
-  void run(const Step& step, const Vector& norm, Matrix<float> out, bool accumulate) const;
+  void run(const Step& step, const Input& in, const Output& out) const;
 
  private:
-  int layer_ = 0;
+  void norm_and_turn(const Step& step, Matrix<float> heads, const Vector& norm) const;
+
+  int layer_ = 0, stream_ = 0;
   const ModelSpec* spec_ = nullptr;
-  std::unique_ptr<LinearWeight> q_, k_, v_, o_;
-  Vector q_bias_, k_bias_, v_bias_, o_bias_;
+  std::unique_ptr<LinearWeight> q_, k_, v_, o_, gate_;
+  Vector q_bias_, k_bias_, v_bias_, o_bias_, gate_bias_;
   Vector q_norm_, k_norm_;
+  Vector sinks_;
 };
 
 }  // namespace weir::model

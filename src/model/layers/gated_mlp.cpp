@@ -2,34 +2,45 @@
 
 namespace weir::model {
 
-Result<GatedMlp> GatedMlp::load(Loader& loader, int layer) {
-  const std::string prefix = fmt::format("blk.{}.", layer);
+backend::Activation activation_of(const ModelSpec& spec) {
+  switch (spec.activation) {
+    case load::Activation::kSilu:
+      return backend::Activation::kSilu;
+    case load::Activation::kGeluTanh:
+      return backend::Activation::kGeluTanh;
+    case load::Activation::kClampedSwiglu:
+      return backend::Activation::kClampedSwiglu;
+  }
+  return backend::Activation::kSilu;
+}
+
+Result<GatedMlp> GatedMlp::load(Loader& loader, int layer, const std::string& ending) {
+  const auto name = [&](std::string_view part, std::string_view kind) {
+    return fmt::format("blk.{}.ffn_{}{}.{}", layer, part, ending, kind);
+  };
   GatedMlp m;
-  m.spec_ = &loader.spec();
-  WEIR_TRY(m.gate_, loader.linear(prefix + "ffn_gate.weight"));
-  WEIR_TRY(m.up_, loader.linear(prefix + "ffn_up.weight"));
-  WEIR_TRY(m.down_, loader.linear(prefix + "ffn_down.weight"));
-  WEIR_TRY(m.gate_bias_, loader.optional_bias(prefix + "ffn_gate.bias"));
-  WEIR_TRY(m.up_bias_, loader.optional_bias(prefix + "ffn_up.bias"));
-  WEIR_TRY(m.down_bias_, loader.optional_bias(prefix + "ffn_down.bias"));
+  m.activation_ = activation_of(loader.spec());
+  WEIR_TRY(m.gate_, loader.linear(name("gate", "weight")));
+  WEIR_TRY(m.up_, loader.linear(name("up", "weight")));
+  WEIR_TRY(m.down_, loader.linear(name("down", "weight")));
+  WEIR_TRY(m.gate_bias_, loader.optional_vector(name("gate", "bias")));
+  WEIR_TRY(m.up_bias_, loader.optional_vector(name("up", "bias")));
+  WEIR_TRY(m.down_bias_, loader.optional_vector(name("down", "bias")));
   return m;
 }
 
-void GatedMlp::run(const Step& step, const Vector& norm, Matrix<float> out, bool accumulate) const {
-  const std::int64_t rows = step.batch.rows();
-  const Matrix<float> inner = step.workspace.inner(rows);
-  step.backend.gated_linear({.x = step.workspace.x(rows),
-                             .norm_weight = norm.data(),
-                             .norm_eps = spec_->rms_eps,
+void GatedMlp::run(const Step& step, const Input& in, const Output& out) const {
+  const Matrix<float> inner = step.workspace.get(Workspace::kInner, in.x.rows, gate_->rows());
+  step.backend.gated_linear({.x = in.x,
+                             .norm_weight = in.norm_weight,
+                             .norm_eps = in.norm_eps,
                              .gate = gate_.get(),
                              .up = up_.get(),
                              .gate_bias = gate_bias_.data(),
                              .up_bias = up_bias_.data(),
-                             .activation = spec_->activation == load::Activation::kSilu
-                                               ? backend::Activation::kSilu
-                                               : backend::Activation::kGeluTanh,
+                             .activation = activation_,
                              .y = inner});
-  const backend::LinearOutput down = {down_.get(), down_bias_.data(), out, accumulate};
+  const backend::LinearOutput down = {down_.get(), down_bias_.data(), out.y, out.accumulate};
   step.backend.linear({.x = inner, .outputs = {&down, 1}});
 }
 

@@ -1,7 +1,8 @@
-// GatedMlp: down(activation(gate(norm(x))) * up(norm(x))), SwiGLU or GeGLU (Shazeer 2020).
+// GatedMlp: down(activation(gate(x)) * up(x)), SwiGLU or GeGLU (Shazeer 2020).
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "model/layers/loader.h"
@@ -9,15 +10,17 @@
 
 namespace weir::model {
 
+backend::Activation activation_of(const ModelSpec& spec);
+
 class GatedMlp {
  public:
-  static Result<GatedMlp> load(Loader& loader, int layer);
+  // `ending`: "" of a layer's own, "_shexp" of the expert that all tokens share.
+  static Result<GatedMlp> load(Loader& loader, int layer, const std::string& ending = "");
 
-  // out (+)= mlp(norm(x)). With accumulate, out is the residual stream itself.
-  void run(const Step& step, const Vector& norm, Matrix<float> out, bool accumulate) const;
+  void run(const Step& step, const Input& in, const Output& out) const;
 
  private:
-  const ModelSpec* spec_ = nullptr;
+  backend::Activation activation_ = backend::Activation::kSilu;
   std::unique_ptr<LinearWeight> gate_, up_, down_;
   Vector gate_bias_, up_bias_, down_bias_;
 };

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
 #include "base/result.h"
@@ -34,16 +35,17 @@ class Loader {
       : spec_(spec), source_(source), backend_(backend) {}
 
   Result<std::unique_ptr<LinearWeight>> linear(const std::string& name);
-  Result<Vector> norm(const std::string& name);  // with spec.norm_weight_offset added
-  Result<Vector> optional_bias(const std::string& name);
+  Result<Vector> norm(const std::string& name, float scale = 1.0f);  // (weight + spec.norm_weight_offset) * scale
+  Result<Vector> vector(const std::string& name);
+  Result<Vector> optional_vector(const std::string& name);  // empty: there is none
+  Result<std::vector<float>> values(const std::string& name);
+  Vector upload(const std::vector<float>& values);
 
   const ModelSpec& spec() const { return spec_; }
   Backend& backend() const { return backend_; }
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  Result<Vector> vector(const std::string& name, float offset);
-
   const ModelSpec& spec_;
   load::WeightSource& source_;
   Backend& backend_;

@@ -19,6 +19,27 @@ struct Step {
   // batch.
   std::span<const backend::RopeTable> ropes;
   std::span<const std::int32_t> row_index;  // 0, 1, 2, ... [rows]
+
+  const backend::RopeTable* rope(int index) const {
+    return index < 0 ? nullptr : &ropes[static_cast<std::size_t>(index)];
+  }
+  const ForwardBatch::Group& group(int stream) const {
+    return batch.groups[static_cast<std::size_t>(kv.group[static_cast<std::size_t>(stream)])];
+  }
+  tensor::Matrix<float> get(Workspace::Slot slot) const { return workspace.get(slot, batch.rows()); }
+};
+
+// What a branch reads: rows, to be RMS-normed first where there is a weight.
+struct Input {
+  tensor::Matrix<const float> x;
+  const float* norm_weight = nullptr;
+  float norm_eps = 0.0f;
+};
+
+// Where it puts what it makes.
+struct Output {
+  tensor::Matrix<float> y;
+  bool accumulate = false;  // y is the residual stream itself
 };
 
 }  // namespace weir::model

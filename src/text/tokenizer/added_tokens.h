@@ -1,5 +1,5 @@
-// AddedTokens: the tokens that are found in the text itself, before any merging: a trie, the longest match at the
-// leftmost place.
+// AddedTokens: the tokens that are found in the text itself, before any merging: the longest match at the leftmost
+// place.
 //
 // Immutable after build; any number of threads. Cost of a search: the text's length times the longest token at worst; a
 // two-byte filter makes it one look-up per byte where nothing matches.
@@ -16,6 +16,7 @@
 
 #include "base/ids.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer/trie.h"
 
 namespace weir::text {
 
@@ -58,25 +59,16 @@ class AddedTokens {
     const AddedTokens& tokens_;
     std::string_view text_;
     ControlRule rule_;
-    std::size_t at_ = 0;          // matches begin here or later
+    std::size_t at_ = 0;          // matches begin here or later, but for the white space they take along
+    std::size_t end_ = 0;         // of the last match with what it took along
     std::size_t next_range_ = 0;  // the first forbidden range that ends behind `at`
   };
 
  private:
-  struct Edge {
-    unsigned char byte;
-    std::int32_t node;
-  };
-  struct Node {
-    std::uint32_t first_edge = 0, num_edges = 0;  // edges_ [first, first + num), by byte
-    std::int32_t token = -1;                      // index in tokens_
-  };
-  std::int32_t child(std::int32_t node, unsigned char byte) const;
   bool may_begin(std::string_view text, std::size_t at) const;
 
   std::vector<AddedToken> tokens_;
-  std::vector<Node> nodes_;
-  std::vector<Edge> edges_;
+  Trie trie_;                               // values: indices of tokens_
   std::bitset<256> single_bytes_;           // tokens of one byte
   std::vector<std::uint64_t> first_pairs_;  // bitmap over the first two bytes of longer tokens
 };

@@ -3,6 +3,7 @@
 #include <bit>
 #include <utility>
 
+#include "text/tokenizer/byte_chars.h"
 #include "text/tokenizer/hash.h"
 #include "text/tokenizer/unicode.h"
 
@@ -78,25 +79,44 @@ void PairBpe::encode_word(std::string_view word, EncodeSpace& space, std::vector
 void PairBpe::merge_word(std::string_view word, EncodeSpace& space) const {
   auto& symbols = space.symbols;
   symbols.clear();
-  if (parts_.unit == BaseUnit::kByte) {
+  if (has_affixes()) {
+    push_affixed(word, space);
+  } else if (parts_.unit == BaseUnit::kByte) {
     for (std::uint32_t i = 0; i < word.size(); ++i) {
       const TokenId id = byte_ids_[static_cast<unsigned char>(word[i])];
-      if (id >= 0) symbols.push_back({i, 1, id});
+      if (id >= 0) {
+        symbols.push_back({i, 1, id});
+      } else if (parts_.unknown) {
+        push_unknown(1, i, symbols);
+      }
     }
   } else {
     for (std::uint32_t at = 0; at < word.size();) {
-      const unsigned size = char_at(word, at).size;
-      push_char(word.substr(at, size), at, symbols);
-      at += size;
+      const std::string_view one = word.substr(at, char_at(word, at).size);
+      push_char(one, char_token(one), at, symbols);
+      at += static_cast<std::uint32_t>(one.size());
     }
   }
   merge_symbols(symbols, [&](const Symbol& l, const Symbol& r) { return parts_.pairs.find(l.id, r.id); }, space.merge);
 }
 
-void PairBpe::push_char(std::string_view text, std::uint32_t at, std::vector<Symbol>& symbols) const {
+void PairBpe::push_affixed(std::string_view word, EncodeSpace& space) const {
+  for (std::uint32_t at = 0; at < word.size();) {
+    const unsigned size = parts_.unit == BaseUnit::kByte ? 1 : char_at(word, at).size;
+    std::string spelt = at > 0 ? parts_.subword_prefix : std::string();
+    spelt += word.substr(at, size);
+    if (at + size == word.size()) spelt += parts_.word_suffix;
+    push_char(spelt, parts_.index.find(*parts_.texts, spelt), at, space.symbols);
+    at += size;
+  }
+}
+
+TokenId PairBpe::char_token(std::string_view text) const {
+  return text.size() == 1 ? byte_ids_[static_cast<unsigned char>(text[0])] : parts_.index.find(*parts_.texts, text);
+}
+
+void PairBpe::push_char(std::string_view text, TokenId id, std::uint32_t at, std::vector<Symbol>& symbols) const {
   const auto size = static_cast<std::uint32_t>(text.size());
-  const TokenId id =
-      text.size() == 1 ? byte_ids_[static_cast<unsigned char>(text[0])] : parts_.index.find(*parts_.texts, text);
   if (id >= 0) {
     symbols.push_back({at, size, id});
     return;
@@ -110,12 +130,19 @@ void PairBpe::push_char(std::string_view text, std::uint32_t at, std::vector<Sym
       return;
     }
   }
-  if (!parts_.unknown) return;
+  if (parts_.unknown) push_unknown(size, at, symbols);
+}
+
+void PairBpe::push_unknown(std::uint32_t size, std::uint32_t at, std::vector<Symbol>& symbols) const {
   if (parts_.fuse_unknown && !symbols.empty() && symbols.back().id == *parts_.unknown) {
     symbols.back().size += size;
   } else {
     symbols.push_back({at, size, *parts_.unknown});
   }
+}
+
+void CharsToBytes::encode(std::string_view word, EncodeSpace& space, std::vector<TokenId>& out) const {
+  if (const auto bytes = chars_to_bytes(word)) model_->encode(*bytes, space, out);
 }
 
 ScoreBpe::ScoreBpe(ScoreBpeParts parts) : parts_(std::move(parts)), self_(parts_.texts->size()) {}

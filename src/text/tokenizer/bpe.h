@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -26,6 +27,15 @@ struct EncodeSpace {
   std::vector<Symbol> symbols;
   std::vector<Symbol> stack;
   std::unordered_map<TokenId, std::uint32_t> parted;  // unused piece -> size of the left part it was joined from
+  // Of Unigram: the best way to each byte of the word.
+  struct Path {
+    double score = 0;
+    std::size_t from = 0;
+    TokenId id = -1;
+    bool reached = false;
+  };
+  std::vector<Path> paths;
+  std::vector<std::size_t> cuts;
 };
 
 class WordModel {
@@ -84,7 +94,8 @@ struct PairBpeParts {
   std::optional<ByteFallback> byte_fallback;  // for characters without a token
   std::optional<TokenId> unknown;             // else; if absent too the character gives nothing
   bool fuse_unknown = false;
-  bool cut_before_space_mark = false;  // no merge joins something with a following U+2581: words may be cut there
+  std::string subword_prefix, word_suffix;  // what tokens have that do not begin, or that end a word
+  bool cut_before_space_mark = false;       // no merge joins something with a following U+2581: words may be cut there
 };
 
 class PairBpe : public WordModel {
@@ -95,11 +106,25 @@ class PairBpe : public WordModel {
  private:
   void encode_word(std::string_view word, EncodeSpace& space, std::vector<TokenId>& out) const;
   void merge_word(std::string_view word, EncodeSpace& space) const;
-  void push_char(std::string_view text, std::uint32_t at, std::vector<Symbol>& symbols) const;
+  void push_char(std::string_view text, TokenId id, std::uint32_t at, std::vector<Symbol>& symbols) const;
+  void push_unknown(std::uint32_t size, std::uint32_t at, std::vector<Symbol>& symbols) const;
+  TokenId char_token(std::string_view text) const;
+  bool has_affixes() const { return !parts_.subword_prefix.empty() || !parts_.word_suffix.empty(); }
+  void push_affixed(std::string_view word, EncodeSpace& space) const;
 
   PairBpeParts parts_;
   SelfTokens self_;
   std::array<TokenId, 256> byte_ids_;
+};
+
+// Where words arrive as GPT-2's characters: back to bytes for the model.
+class CharsToBytes : public WordModel {
+ public:
+  explicit CharsToBytes(std::unique_ptr<WordModel> model) : model_(std::move(model)) {}
+  void encode(std::string_view word, EncodeSpace& space, std::vector<TokenId>& out) const override;
+
+ private:
+  std::unique_ptr<WordModel> model_;
 };
 
 struct ScoreBpeParts {

@@ -1,31 +1,16 @@
-// Tokenizer::from_vocab: a vocabulary as GGUF states it -> Pipeline. What the file leaves to the program (split
-// patterns, NFC, whole-word look-ups) is looked up by the name of the pre-tokenizer in gguf_pre.h.
-#include <algorithm>
+// Tokenizer::from_vocab: a vocabulary as GGUF states it -> Pipeline: the checks, and the parts that its readers share
+// (gguf_bpe.cpp, gguf_pieces.cpp).
 #include <cmath>
-#include <limits>
-#include <numeric>
 #include <string>
 #include <utility>
 
 #include "text/tokenizer.h"
-#include "text/tokenizer/byte_chars.h"
 #include "text/tokenizer/byte_token.h"
-#include "text/tokenizer/gguf_pre.h"
+#include "text/tokenizer/gguf_parts.h"
 #include "text/tokenizer/limits.h"
-#include "text/tokenizer/pipeline.h"
 
 namespace weir::text {
 namespace {
-
-constexpr std::string_view kSpaceMark = "\u2581";
-
-TokenType type_of(const VocabData& vocab, std::size_t id) {
-  return vocab.types.empty() ? TokenType::kNormal : vocab.types[id];
-}
-
-bool is_control_type(TokenType type) {
-  return type == TokenType::kControl || type == TokenType::kUnknown;
-}
 
 Status check_id(const char* key, std::optional<TokenId> id, std::size_t tokens) {
   if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < tokens)) return {};
@@ -69,29 +54,11 @@ Status check_vocab(const VocabData& vocab) {
     }
   }
   const std::pair<const char*, std::optional<TokenId>> special[] = {
-      {"bos", vocab.bos}, {"eos", vocab.eos},         {"eot", vocab.eot},
-      {"eom", vocab.eom}, {"unknown", vocab.unknown}, {"padding", vocab.padding}};
+      {"bos", vocab.bos},         {"eos", vocab.eos},        {"eot", vocab.eot},
+      {"eom", vocab.eom},         {"cls", vocab.cls},        {"seperator", vocab.separator},
+      {"unknown", vocab.unknown}, {"padding", vocab.padding}};
   for (const auto& [key, id] : special) WEIR_RETURN_IF_ERROR(check_id(key, id, count));
   return {};
-}
-
-// Strings and flags by id; `bytes_of` gives what a token adds to a text.
-template <class BytesOf>
-std::unique_ptr<TokenSet> make_token_set(const VocabData& vocab, BytesOf bytes_of) {
-  auto set = std::make_unique<TokenSet>();
-  const std::size_t count = vocab.tokens.size();
-  set->ids = TextIndex(count);
-  for (std::size_t id = 0; id < count; ++id) {
-    const TokenType type = type_of(vocab, id);
-    set->texts.push_back(vocab.tokens[id]);
-    set->bytes.push_back(bytes_of(vocab.tokens[id], type));
-    std::uint8_t flags = kFlagPresent;
-    if (is_control_type(type)) flags |= kFlagControl | kFlagMatched;
-    if (type == TokenType::kUserDefined) flags |= kFlagMatched;
-    set->flags.push_back(flags);
-  }
-  for (std::size_t id = 0; id < count; ++id) set->ids.insert(set->texts, static_cast<TokenId>(id));
-  return set;
 }
 
 // Phi-3's tokenizer.json lets most of its control tokens, and </s>, take the white space behind them along; GGUF cannot
@@ -102,6 +69,8 @@ bool takes_space_behind(const VocabData& vocab, std::string_view text, TokenType
   return type == TokenType::kControl && text != "<unk>" && text != "<s>" && text != "<|endoftext|>";
 }
 
+}  // namespace
+
 AddedToken added_token(const VocabData& vocab, std::size_t id, std::string content) {
   const TokenType type = type_of(vocab, id);
   return {.id = static_cast<TokenId>(id),
@@ -110,9 +79,9 @@ AddedToken added_token(const VocabData& vocab, std::size_t id, std::string conte
           .strip_right = takes_space_behind(vocab, vocab.tokens[id], type)};
 }
 
-void add_framing(const VocabData& vocab, bool bos_by_default, PipelineParts& parts) {
+void add_framing(const VocabData& vocab, bool bos_by_default, bool eos_by_default, PipelineParts& parts) {
   if (vocab.add_bos.value_or(bos_by_default) && vocab.bos) parts.before.push_back(*vocab.bos);
-  if (vocab.add_eos.value_or(false) && vocab.eos) parts.after.push_back(*vocab.eos);
+  if (vocab.add_eos.value_or(eos_by_default) && vocab.eos) parts.after.push_back(*vocab.eos);
   parts.special = {.bos = vocab.bos, .eos = vocab.eos, .eot = vocab.eot, .eom = vocab.eom};
 }
 
@@ -143,61 +112,6 @@ Status fill_pairs(const VocabData& vocab, const TokenSet& set, PairTable& pairs)
   return {};
 }
 
-Result<std::unique_ptr<Tokenizer>> byte_level_tokenizer(const VocabData& vocab) {
-  WEIR_TRY(PreRules rules, rules_for_pre(vocab.pre));
-  PipelineParts parts;
-  std::vector<bool> mergeable(vocab.tokens.size(), false);
-  std::size_t next = 0;
-  parts.tokens = make_token_set(vocab, [&](const std::string& text, TokenType type) {
-    const std::size_t id = next++;
-    if (type == TokenType::kUserDefined || is_control_type(type)) return text;
-    const auto bytes = chars_to_bytes(text);
-    mergeable[id] = bytes && type != TokenType::kUnused;
-    return bytes.value_or(text);
-  });
-  const TokenSet& set = *parts.tokens;
-
-  PairBpeParts bpe;
-  bpe.unit = BaseUnit::kByte;
-  bpe.texts = &set.bytes;
-  bpe.ignore_merges = rules.ignore_merges;
-  bpe.index = TextIndex(vocab.tokens.size());
-  std::vector<AddedToken> added;
-  for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
-    if (mergeable[id]) bpe.index.insert(set.bytes, static_cast<TokenId>(id));
-    if ((set.flags[id] & kFlagMatched) != 0) added.push_back(added_token(vocab, id, vocab.tokens[id]));
-  }
-  bpe.pairs = PairTable(vocab.merges.size());
-  WEIR_RETURN_IF_ERROR(fill_pairs(vocab, set, bpe.pairs));
-  parts.model = std::make_unique<PairBpe>(std::move(bpe));
-  parts.raw_added = AddedTokens(std::move(added));
-  if (rules.nfc) {
-    std::vector<NormalizerStep> steps;
-    steps.emplace_back(FormStep{NormalForm::kNfc});
-    WEIR_TRY(parts.normalizer, Normalizer::sequence(std::move(steps)));
-  }
-  std::vector<StagePtr> stages;
-  for (const Scanner scanner : rules.scanners) stages.push_back(scanner_stage(scanner));
-  WEIR_TRY(parts.pre_tokenizer, PreTokenizer::chain(std::move(stages)));
-  add_framing(vocab, rules.add_bos, parts);
-  return make_pipeline(std::move(parts));
-}
-
-// Ids by falling score -> ranks; equal scores share one, so that the leftmost of them is joined first.
-std::vector<std::uint32_t> ranks_by_score(const std::vector<float>& scores, std::size_t count) {
-  std::vector<std::uint32_t> ranks(count, 0);
-  if (scores.empty()) return ranks;
-  std::vector<std::size_t> order(count);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
-  std::uint32_t rank = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i > 0 && scores[order[i]] != scores[order[i - 1]]) ++rank;
-    ranks[order[i]] = rank;
-  }
-  return ranks;
-}
-
 Result<ByteFallback> byte_tokens(const VocabData& vocab) {
   ByteFallback fallback;
   fallback.ids.fill(-1);
@@ -214,75 +128,25 @@ Result<ByteFallback> byte_tokens(const VocabData& vocab) {
   return fallback;
 }
 
-Result<std::unique_ptr<Tokenizer>> sentencepiece_tokenizer(VocabData vocab) {
-  // The numbers of Llama's first vocabulary, which files without the keys mean.
-  const auto by_default = [&](std::optional<TokenId>& id, TokenId value) {
-    if (!id && static_cast<std::size_t>(value) < vocab.tokens.size()) id = value;
-  };
-  by_default(vocab.unknown, 0);
-  by_default(vocab.bos, 1);
-  by_default(vocab.eos, 2);
-  PipelineParts parts;
-  parts.tokens = make_token_set(vocab, [](const std::string& text, TokenType type) {
-    if (is_control_type(type)) return text;
-    if (const auto byte = parse_byte_token(text); type == TokenType::kByte && byte)
-      return std::string(1, static_cast<char>(*byte));
-    return replace_all(text, kSpaceMark, " ");
-  });
-  const TokenSet& set = *parts.tokens;
-  const std::size_t count = vocab.tokens.size();
-
-  ScoreBpeParts bpe;
-  bpe.texts = &set.texts;
-  bpe.index = TextIndex(count);
-  bpe.ranks = ranks_by_score(vocab.scores, count);
-  bpe.unknown = vocab.unknown;
-  bpe.cut_before_space_mark = true;
-  std::vector<AddedToken> raw, normalized;
-  for (std::size_t id = 0; id < count; ++id) {
-    const TokenType type = type_of(vocab, id);
-    const std::string& text = vocab.tokens[id];
-    if (type == TokenType::kNormal || type == TokenType::kUserDefined || type == TokenType::kUnused) {
-      bpe.index.insert(set.texts, static_cast<TokenId>(id));
-      bpe.cut_before_space_mark = bpe.cut_before_space_mark && space_mark_only_leads(text);
-    }
-    if (type == TokenType::kUnused) {
-      bpe.unused.resize(count, false);
-      bpe.unused[id] = true;
-    }
-    if ((set.flags[id] & kFlagMatched) == 0) continue;
-    // User-defined runs of spaces match behind the replacement of spaces, where a U+2581 of the text itself counts as
-    // one.
-    const bool spaced = type == TokenType::kUserDefined &&
-                        (text.find(' ') != std::string::npos || text.find(kSpaceMark) != std::string::npos);
-    auto& list = spaced ? normalized : raw;
-    list.push_back(added_token(vocab, id, spaced ? replace_all(text, " ", kSpaceMark) : text));
-  }
-  WEIR_TRY(bpe.byte_fallback, byte_tokens(vocab));
-  parts.model = std::make_unique<ScoreBpe>(std::move(bpe));
-  parts.raw_added = AddedTokens(std::move(raw));
-  parts.normalized_added = AddedTokens(std::move(normalized));
-
-  const bool prefix = vocab.add_space_prefix.value_or(true);
-  std::vector<NormalizerStep> steps;
-  if (vocab.remove_extra_whitespaces.value_or(false)) steps.emplace_back(SqueezeSpacesStep{});
-  if (prefix) steps.emplace_back(PrependStep{std::string(kSpaceMark)});
-  steps.emplace_back(ReplaceStep{" ", std::string(kSpaceMark)});
-  WEIR_TRY(parts.normalizer, Normalizer::sequence(std::move(steps)));
-  parts.strip_first_space = prefix;
-  add_framing(vocab, true, parts);
-  return make_pipeline(std::move(parts));
+std::string spaced_bytes(const std::string& text, TokenType type) {
+  if (is_control_type(type)) return text;
+  if (const auto byte = parse_byte_token(text); type == TokenType::kByte && byte)
+    return std::string(1, static_cast<char>(*byte));
+  return replace_all(text, kSpaceMark, " ");
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocab(VocabData vocab) {
   WEIR_RETURN_IF_ERROR(check_vocab(vocab));
   if (vocab.model == "gpt2") return byte_level_tokenizer(vocab);
   if (vocab.model == "llama") return sentencepiece_tokenizer(std::move(vocab));
-  return fail_at("tokenizer.ggml.model", ErrorCode::kUnsupported,
-                 "tokenizer.ggml.model is \"{}\"; weir knows gpt2 (byte-level BPE) and llama (SentencePiece BPE)",
-                 vocab.model);
+  if (vocab.model == "bert") return word_piece_tokenizer(std::move(vocab));
+  if (vocab.model == "t5") return unigram_tokenizer(std::move(vocab));
+  if (vocab.model == "gemma4") return whole_text_tokenizer(vocab);
+  return fail_at(
+      "tokenizer.ggml.model", ErrorCode::kUnsupported,
+      "tokenizer.ggml.model is \"{}\"; weir knows gpt2 (byte-level BPE), llama and gemma4 (SentencePiece BPE), t5 "
+      "(Unigram) and bert (WordPiece)",
+      vocab.model);
 }
 
 }  // namespace weir::text

@@ -16,13 +16,20 @@ class Reader : public json::json_sax_t {
 
   bool null() override { return value(json(nullptr)); }
   bool boolean(bool v) override { return value(json(v)); }
-  bool number_integer(number_integer_t v) override { return mode_ == Mode::kVocab ? vocab_entry(v) : value(json(v)); }
+  bool number_integer(number_integer_t v) override {
+    if (mode_ == Mode::kPieces) return piece_score(static_cast<double>(v));
+    return mode_ == Mode::kVocab ? vocab_entry(v) : value(json(v));
+  }
   bool number_unsigned(number_unsigned_t v) override {
+    if (mode_ == Mode::kPieces) return piece_score(static_cast<double>(v));
     if (mode_ != Mode::kVocab) return value(json(v));
     return vocab_entry(v > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(v));
   }
-  bool number_float(number_float_t v, const string_t&) override { return value(json(v)); }
+  bool number_float(number_float_t v, const string_t&) override {
+    return mode_ == Mode::kPieces ? piece_score(v) : value(json(v));
+  }
   bool string(string_t& v) override {
+    if (mode_ == Mode::kPieces) return piece_text(std::move(v));
     return mode_ == Mode::kMerges ? merge_part(std::move(v)) : value(json(std::move(v)));
   }
   bool binary(binary_t&) override { return refuse("binary data"); }
@@ -44,8 +51,8 @@ class Reader : public json::json_sax_t {
   }
   bool start_array(std::size_t) override {
     if (mode_ == Mode::kVocab) return refuse("a list inside model.vocab");
-    if (mode_ == Mode::kMerges) {
-      if (in_pair_) return refuse("a list inside a merge");
+    if (mode_ == Mode::kMerges || mode_ == Mode::kPieces) {
+      if (in_pair_) return refuse("a list inside a merge or a piece");
       in_pair_ = true;
       pair_.clear();
       return true;
@@ -54,15 +61,23 @@ class Reader : public json::json_sax_t {
       mode_ = Mode::kMerges;
       return true;
     }
+    if (at_model_member("vocab")) {
+      mode_ = Mode::kPieces;
+      return true;
+    }
     return open(json::array());
   }
   bool end_array() override {
-    if (mode_ != Mode::kMerges) return close();
+    if (mode_ != Mode::kMerges && mode_ != Mode::kPieces) return close();
     if (!in_pair_) {
       mode_ = Mode::kTree;
       return true;
     }
     in_pair_ = false;
+    if (mode_ == Mode::kPieces) {
+      const bool whole = document_.scores.size() == document_.vocab.size();
+      return whole || refuse("a piece in model.vocab without a score");
+    }
     if (pair_.size() != 2) return refuse("a merge that has not two parts");
     document_.merges.emplace_back(std::move(pair_[0]), std::move(pair_[1]));
     return true;
@@ -79,7 +94,7 @@ class Reader : public json::json_sax_t {
   const std::string& problem() const { return problem_; }
 
  private:
-  enum class Mode { kTree, kVocab, kMerges };
+  enum class Mode { kTree, kVocab, kPieces, kMerges };
 
   bool refuse(std::string_view what) {
     problem_ = fmt::format("it has {}", what);
@@ -121,6 +136,18 @@ class Reader : public json::json_sax_t {
 
   bool vocab_entry(std::int64_t id) {
     document_.vocab.emplace_back(std::move(key_), id);
+    return true;
+  }
+
+  bool piece_text(std::string&& text) {
+    if (!in_pair_ || document_.scores.size() != document_.vocab.size()) return refuse("a string in the wrong place");
+    document_.vocab.emplace_back(std::move(text), static_cast<std::int64_t>(document_.vocab.size()));
+    return true;
+  }
+
+  bool piece_score(double score) {
+    if (document_.scores.size() + 1 != document_.vocab.size()) return refuse("a number in the wrong place");
+    document_.scores.push_back(score);
     return true;
   }
 

@@ -3,8 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "text/tokenizer/byte_chars.h"
-#include "text/tokenizer/byte_token.h"
 #include "text/tokenizer/unicode.h"
 
 namespace weir::text {
@@ -13,50 +11,8 @@ using nlohmann::json;
 
 namespace {
 
-// Sequences may hold sequences; nothing published nests more than two.
-constexpr int kMaxNesting = 8;
 constexpr std::size_t kMaxPatternBytes = 1024;  // of a plain string to split at or replace
 constexpr std::string_view kSpaceMark = "\u2581";
-
-tl::unexpected<Error> unsupported(const char* what, const std::string& type) {
-  return fail(ErrorCode::kUnsupported, "tokenizer.json has a {} of type \"{}\", which weir does not have", what, type);
-}
-
-tl::unexpected<Error> too_deep(const char* what) {
-  return fail(ErrorCode::kUnsupported, "tokenizer.json nests {} more than {} deep", what, kMaxNesting);
-}
-
-// The members of a Sequence: "normalizers", "pretokenizers", "processors", "decoders".
-Result<const json*> members(const json& node, const char* key) {
-  const json& list = json_member(node, key);
-  if (!list.is_array()) return fail(ErrorCode::kCorruptFile, "a Sequence in tokenizer.json has no list \"{}\"", key);
-  return &list;
-}
-
-// {"String": s} or {"Regex": s}.
-struct Pattern {
-  std::string text;
-  bool regex = false;
-};
-
-Result<Pattern> pattern_of(const json& node) {
-  const json& pattern = json_member(node, "pattern");
-  const json& plain = json_member(pattern, "String");
-  const json& regex = json_member(pattern, "Regex");
-  const json& text = plain.is_string() ? plain : regex;
-  if (!text.is_string()) {
-    return fail(ErrorCode::kCorruptFile, "a {} in tokenizer.json has no pattern (a String or a Regex)",
-                json_type(node));
-  }
-  Pattern result{text.get<std::string>(), !plain.is_string()};
-  if (result.text.empty())
-    return fail(ErrorCode::kCorruptFile, "a {} in tokenizer.json has an empty pattern", json_type(node));
-  if (!result.regex && result.text.size() > kMaxPatternBytes) {
-    return fail(ErrorCode::kUnsupported, "a {} in tokenizer.json has a pattern of {} bytes; weir allows {}",
-                json_type(node), result.text.size(), kMaxPatternBytes);
-  }
-  return result;
-}
 
 }  // namespace
 
@@ -85,19 +41,71 @@ Result<std::string> json_string(const json& node, const char* key) {
   return text.get<std::string>();
 }
 
+tl::unexpected<Error> json_unsupported(const char* what, const std::string& type) {
+  return fail(ErrorCode::kUnsupported, "tokenizer.json has a {} of type \"{}\", which weir does not have", what, type);
+}
+
+tl::unexpected<Error> json_too_deep(const char* what) {
+  return fail(ErrorCode::kUnsupported, "tokenizer.json nests {} more than {} deep", what, kMaxJsonNesting);
+}
+
+Result<const json*> json_members(const json& node, const char* key) {
+  const json& list = json_member(node, key);
+  if (!list.is_array()) return fail(ErrorCode::kCorruptFile, "a Sequence in tokenizer.json has no list \"{}\"", key);
+  return &list;
+}
+
+Result<JsonPattern> json_pattern(const json& node) {
+  const json& pattern = json_member(node, "pattern");
+  const json& plain = json_member(pattern, "String");
+  const json& regex = json_member(pattern, "Regex");
+  const json& text = plain.is_string() ? plain : regex;
+  if (!text.is_string()) {
+    return fail(ErrorCode::kCorruptFile, "a {} in tokenizer.json has no pattern (a String or a Regex)",
+                json_type(node));
+  }
+  JsonPattern result{text.get<std::string>(), !plain.is_string()};
+  if (result.text.empty())
+    return fail(ErrorCode::kCorruptFile, "a {} in tokenizer.json has an empty pattern", json_type(node));
+  if (!result.regex && result.text.size() > kMaxPatternBytes) {
+    return fail(ErrorCode::kUnsupported, "a {} in tokenizer.json has a pattern of {} bytes; weir allows {}",
+                json_type(node), result.text.size(), kMaxPatternBytes);
+  }
+  return result;
+}
+
 namespace {
+
+// What is not of the alphabet is passed over.
+std::string bytes_of_base64(std::string_view text) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3);
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const std::size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) continue;
+    bits = bits << 6 | static_cast<std::uint32_t>(digit);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes.push_back(static_cast<char>(bits >> count & 0xFF));
+  }
+  return bytes;
+}
 
 Status add_normalizer(const json& node, int depth, std::vector<NormalizerStep>& steps) {
   const std::string type = json_type(node);
-  if (depth > kMaxNesting) return too_deep("normalizers");
+  if (depth > kMaxJsonNesting) return json_too_deep("normalizers");
   if (type == "Sequence") {
-    WEIR_TRY(const json* list, members(node, "normalizers"));
+    WEIR_TRY(const json* list, json_members(node, "normalizers"));
     for (const json& member : *list) WEIR_RETURN_IF_ERROR(add_normalizer(member, depth + 1, steps));
   } else if (type == "Prepend") {
     WEIR_TRY(std::string text, json_string(node, "prepend"));
     steps.emplace_back(PrependStep{std::move(text)});
   } else if (type == "Replace") {
-    WEIR_TRY(Pattern pattern, pattern_of(node));
+    WEIR_TRY(JsonPattern pattern, json_pattern(node));
     WEIR_TRY(std::string content, json_string(node, "content"));
     if (!pattern.regex) {
       steps.emplace_back(ReplaceStep{std::move(pattern.text), std::move(content)});
@@ -117,8 +125,24 @@ Status add_normalizer(const json& node, int depth, std::vector<NormalizerStep>& 
     steps.emplace_back(LowercaseStep{});
   } else if (type == "StripAccents") {
     steps.emplace_back(StripAccentsStep{});
+  } else if (type == "BertNormalizer") {
+    const bool lowercase = json_flag(node, "lowercase", true);
+    steps.emplace_back(BertStep{.clean = json_flag(node, "clean_text", true),
+                                .set_ideographs_apart = json_flag(node, "handle_chinese_chars", true),
+                                .strip_accents = json_flag(node, "strip_accents", lowercase),
+                                .lowercase = lowercase});
+  } else if (type == "Nmt") {
+    steps.emplace_back(NmtStep{});
+  } else if (type == "ByteLevel") {
+    steps.emplace_back(ByteCharsStep{});
+  } else if (type == "Precompiled") {
+    const json& map = json_member(node, "precompiled_charsmap");
+    if (map.is_null() || map == "") return {};
+    WEIR_TRY(const std::string encoded, json_string(node, "precompiled_charsmap"));
+    WEIR_TRY(Charsmap charsmap, Charsmap::parse(bytes_of_base64(encoded)));
+    steps.emplace_back(CharsmapStep{std::move(charsmap), CharsmapUnits::kGraphemes});
   } else {
-    return unsupported("normalizer", type);
+    return json_unsupported("normalizer", type);
   }
   return {};
 }
@@ -149,7 +173,7 @@ Result<SplitBehavior> behavior_of(const json& node, SplitBehavior absent) {
 }
 
 Result<StagePtr> split_stage(const json& node) {
-  WEIR_TRY(Pattern pattern, pattern_of(node));
+  WEIR_TRY(JsonPattern pattern, json_pattern(node));
   WEIR_TRY(const SplitBehavior behavior, behavior_of(node, SplitBehavior::kRemoved));
   const bool invert = json_flag(node, "invert", false);
   if (!pattern.regex) return string_stage(std::move(pattern.text), behavior, invert);
@@ -177,9 +201,9 @@ Result<StagePtr> metaspace(const json& node) {
 Status add_pre_tokenizer(const json& node, int depth, PreTokenizerParts& parts) {
   const std::string type = json_type(node);
   auto& stages = parts.stages;
-  if (depth > kMaxNesting) return too_deep("pre-tokenizers");
+  if (depth > kMaxJsonNesting) return json_too_deep("pre-tokenizers");
   if (type == "Sequence") {
-    WEIR_TRY(const json* list, members(node, "pretokenizers"));
+    WEIR_TRY(const json* list, json_members(node, "pretokenizers"));
     for (const json& member : *list) WEIR_RETURN_IF_ERROR(add_pre_tokenizer(member, depth + 1, parts));
     return {};
   }
@@ -192,7 +216,7 @@ Status add_pre_tokenizer(const json& node, int depth, PreTokenizerParts& parts) 
     parts.byte_chars = true;
   }
   if (type == "ByteLevel") {
-    if (parts.byte_level) return unsupported("second pre-tokenizer", type);
+    if (parts.byte_level) return json_unsupported("second pre-tokenizer", type);
     if (json_flag(node, "add_prefix_space", true)) stages.push_back(prefix_space_stage());
     if (json_flag(node, "use_regex", true)) stages.push_back(scanner_stage(scan_gpt2));
     parts.byte_level = true;
@@ -205,19 +229,34 @@ Status add_pre_tokenizer(const json& node, int depth, PreTokenizerParts& parts) 
   } else if (type == "Digits") {
     const bool each = json_flag(node, "individual_digits", false);
     stages.push_back(each ? scanner_stage(scan_each_number)
-                          : char_set_stage(CharSet::kNumber, SplitBehavior::kContiguous));
+                          : char_set_stage(CharKind::kNumber, SplitBehavior::kContiguous));
   } else if (type == "Punctuation") {
     WEIR_TRY(const SplitBehavior behavior, behavior_of(node, SplitBehavior::kIsolated));
-    stages.push_back(char_set_stage(CharSet::kPunctuation, behavior));
+    stages.push_back(char_set_stage(CharKind::kPunctuation, behavior));
   } else if (type == "Whitespace") {
     stages.push_back(words_and_symbols_stage());
   } else if (type == "WhitespaceSplit") {
-    stages.push_back(char_set_stage(CharSet::kSpace, SplitBehavior::kRemoved));
+    stages.push_back(char_set_stage(CharKind::kSpace, SplitBehavior::kRemoved));
   } else if (type == "BertPreTokenizer") {
-    stages.push_back(char_set_stage(CharSet::kSpace, SplitBehavior::kRemoved));
-    stages.push_back(char_set_stage(CharSet::kPunctuation, SplitBehavior::kIsolated));
+    stages.push_back(char_set_stage(CharKind::kSpace, SplitBehavior::kRemoved));
+    stages.push_back(char_set_stage(CharKind::kPunctuation, SplitBehavior::kIsolated));
+  } else if (type == "UnicodeScripts") {
+    stages.push_back(scripts_stage());
+  } else if (type == "CharDelimiterSplit") {
+    WEIR_TRY(std::string delimiter, json_string(node, "delimiter"));
+    if (delimiter.empty() || char_at(delimiter, 0).size != delimiter.size()) {
+      return fail(ErrorCode::kCorruptFile,
+                  "the delimiter of a CharDelimiterSplit in tokenizer.json is \"{}\", not one character", delimiter);
+    }
+    stages.push_back(string_stage(std::move(delimiter), SplitBehavior::kRemoved, false));
+  } else if (type == "FixedLength") {
+    const json& length = json_member(node, "length");
+    if (!length.is_number_unsigned() || length == 0U) {
+      return fail(ErrorCode::kCorruptFile, "a FixedLength in tokenizer.json has no length above 0");
+    }
+    stages.push_back(fixed_length_stage(length.get<std::size_t>()));
   } else {
-    return unsupported("pre-tokenizer", type);
+    return json_unsupported("pre-tokenizer", type);
   }
   return {};
 }
@@ -230,100 +269,6 @@ Result<PreTokenizerParts> pre_tokenizer_from_json(const json& node) {
   return parts;
 }
 
-Result<TokenDecoder> TokenDecoder::from_json(const json& node) {
-  TokenDecoder decoder;
-  bool fused = false;
-  if (!node.is_null()) WEIR_RETURN_IF_ERROR(decoder.add(node, 0, fused));
-  return decoder;
-}
-
-// `fused`: the tokens have been joined, so what follows sees the whole text.
-Status TokenDecoder::add(const json& node, int depth, bool& fused) {
-  const std::string type = json_type(node);
-  if (depth > kMaxNesting) return too_deep("decoders");
-  if (type == "Sequence") {
-    WEIR_TRY(const json* list, members(node, "decoders"));
-    for (const json& member : *list) WEIR_RETURN_IF_ERROR(add(member, depth + 1, fused));
-  } else if (type == "Fuse") {
-    fused = true;
-  } else if (type == "ByteLevel") {
-    steps_.push_back({.kind = Step::kByteLevel});
-    byte_level_ = true;
-  } else if (type == "ByteFallback") {
-    steps_.push_back({.kind = Step::kByteFallback});
-  } else if (type == "Replace") {
-    WEIR_TRY(Pattern pattern, pattern_of(node));
-    WEIR_TRY(std::string content, json_string(node, "content"));
-    if (pattern.regex) return unsupported("decoder", "Replace with a Regex");
-    if (steps_.size() >= Normalizer::kMaxSteps) return too_deep("decoders");
-    steps_.push_back({.kind = Step::kReplace, .from = std::move(pattern.text), .to = std::move(content)});
-  } else if (type == "Metaspace") {
-    const json& replacement = json_member(node, "replacement");
-    std::string mark = replacement.is_string() ? replacement.get<std::string>() : std::string(kSpaceMark);
-    if (mark.empty())
-      return fail(ErrorCode::kCorruptFile, "the Metaspace decoder in tokenizer.json has an empty replacement");
-    steps_.push_back({.kind = Step::kReplace, .from = std::move(mark), .to = " "});
-    const json& scheme = json_member(node, "prepend_scheme");
-    strips_first_space_ = scheme.is_string() ? scheme != "never" : json_flag(node, "add_prefix_space", true);
-  } else if (type == "Strip") {
-    return add_strip(node, fused);
-  } else {
-    return unsupported("decoder", type);
-  }
-  return {};
-}
-
-Status TokenDecoder::add_strip(const json& node, bool fused) {
-  WEIR_TRY(std::string content, json_string(node, "content"));
-  const auto count = [&](const char* key) {
-    const json& n = json_member(node, key);
-    return n.is_number_unsigned() ? n.get<std::size_t>() : 0;
-  };
-  const std::size_t start = count("start"), stop = count("stop");
-  if (content.empty() || (start == 0 && stop == 0)) return {};
-  if (!fused) {
-    if (steps_.size() >= Normalizer::kMaxSteps) return too_deep("decoders");
-    steps_.push_back({.kind = Step::kStrip, .from = std::move(content), .count = start, .count_end = stop});
-    return {};
-  }
-  // Of the whole text only the prefix space that an encoder put there can be taken off token by token.
-  if (content != " " || start != 1 || stop != 0) {
-    return unsupported("decoder", "Strip of more than one space at the start");
-  }
-  strips_first_space_ = true;
-  return {};
-}
-
-std::string TokenDecoder::bytes_of(std::string_view token) const {
-  std::string text(token);
-  for (const Step& step : steps_) {
-    switch (step.kind) {
-      case Step::kByteLevel:
-        if (auto bytes = chars_to_bytes(text)) text = *std::move(bytes);
-        break;
-      case Step::kByteFallback:
-        if (const auto byte = parse_byte_token(text)) text.assign(1, static_cast<char>(*byte));
-        break;
-      case Step::kReplace:
-        text = replace_all(text, step.from, step.to);
-        break;
-      case Step::kStrip: {
-        std::size_t begin = 0, end = text.size();
-        for (std::size_t i = 0; i < step.count && text.compare(begin, step.from.size(), step.from) == 0; ++i)
-          begin += step.from.size();
-        for (std::size_t i = 0; i < step.count_end && end - begin >= step.from.size() &&
-                                text.compare(end - step.from.size(), step.from.size(), step.from) == 0;
-             ++i) {
-          end -= step.from.size();
-        }
-        text = text.substr(begin, end - begin);
-        break;
-      }
-    }
-  }
-  return text;
-}
-
 namespace {
 
 // A piece of a template: {"SpecialToken": {"id": name}} or {"Sequence": {...}}.
@@ -333,6 +278,7 @@ Status add_template(const json& node, Framing& framing) {
     return fail(ErrorCode::kCorruptFile, "TemplateProcessing in tokenizer.json has no list \"single\"");
   const json& special = json_member(node, "special_tokens");
   bool behind = false;
+  std::vector<std::int64_t> before;
   for (const json& piece : single) {
     if (json_member(piece, "Sequence").is_object()) {
       behind = true;
@@ -347,9 +293,10 @@ Status add_template(const json& node, Framing& framing) {
     for (const json& id : ids) {
       if (!id.is_number_integer())
         return fail(ErrorCode::kCorruptFile, "an id of special token \"{}\" is no integer", name);
-      (behind ? framing.after : framing.before).push_back(id.get<std::int64_t>());
+      (behind ? framing.after : before).push_back(id.get<std::int64_t>());
     }
   }
+  framing.before.insert(framing.before.begin(), before.begin(), before.end());  // around what earlier ones added
   framing.stated = true;
   return {};
 }
@@ -366,9 +313,9 @@ Status add_pair(const json& node, const char* key, std::vector<std::int64_t>& id
 
 Status add_processor(const json& node, int depth, Framing& framing) {
   const std::string type = json_type(node);
-  if (depth > kMaxNesting) return too_deep("post-processors");
+  if (depth > kMaxJsonNesting) return json_too_deep("post-processors");
   if (type == "Sequence") {
-    WEIR_TRY(const json* list, members(node, "processors"));
+    WEIR_TRY(const json* list, json_members(node, "processors"));
     for (const json& member : *list) WEIR_RETURN_IF_ERROR(add_processor(member, depth + 1, framing));
     return {};
   }
@@ -376,10 +323,12 @@ Status add_processor(const json& node, int depth, Framing& framing) {
   if (type == "TemplateProcessing") return add_template(node, framing);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     framing.stated = true;
-    WEIR_RETURN_IF_ERROR(add_pair(node, "cls", framing.before));
+    std::vector<std::int64_t> cls;
+    WEIR_RETURN_IF_ERROR(add_pair(node, "cls", cls));
+    framing.before.insert(framing.before.begin(), cls.begin(), cls.end());
     return add_pair(node, "sep", framing.after);
   }
-  return unsupported("post-processor", type);
+  return json_unsupported("post-processor", type);
 }
 
 }  // namespace

@@ -23,29 +23,6 @@ struct PreTokenizerParts {
 };
 Result<PreTokenizerParts> pre_tokenizer_from_json(const nlohmann::json& node);
 
-// What a decoder does to each token on its own, and to the start of the text.
-class TokenDecoder {
- public:
-  static Result<TokenDecoder> from_json(const nlohmann::json& node);
-  std::string bytes_of(std::string_view token) const;
-  bool strips_first_space() const { return strips_first_space_; }
-  bool byte_level() const { return byte_level_; }
-
- private:
-  struct Step {
-    enum { kReplace, kByteFallback, kByteLevel, kStrip } kind;
-    std::string from = {},
-                to = {};  // kReplace; kStrip: `from`, at most `count` times at the start, `count_end` at the end
-    std::size_t count = 0, count_end = 0;
-  };
-  Status add(const nlohmann::json& node, int depth, bool& fused);
-  Status add_strip(const nlohmann::json& node, bool fused);
-
-  std::vector<Step> steps_;
-  bool strips_first_space_ = false;
-  bool byte_level_ = false;
-};
-
 // Ids put before and after a single text.
 struct Framing {
   std::vector<std::int64_t> before, after;
@@ -58,5 +35,18 @@ std::string json_type(const nlohmann::json& node);                              
 const nlohmann::json& json_member(const nlohmann::json& node, const char* key);  // a null if absent
 bool json_flag(const nlohmann::json& node, const char* key, bool absent);
 Result<std::string> json_string(const nlohmann::json& node, const char* key);
+// The members of a Sequence: "normalizers", "pretokenizers", "processors", "decoders".
+Result<const nlohmann::json*> json_members(const nlohmann::json& node, const char* key);
+// {"String": s} or {"Regex": s}.
+struct JsonPattern {
+  std::string text;
+  bool regex = false;
+};
+Result<JsonPattern> json_pattern(const nlohmann::json& node);
+
+// Sequences may hold sequences; nothing published nests more than two.
+inline constexpr int kMaxJsonNesting = 8;
+tl::unexpected<Error> json_unsupported(const char* what, const std::string& type);
+tl::unexpected<Error> json_too_deep(const char* what);
 
 }  // namespace weir::text

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "text/tokenizer/library_tables.h"
 #include "text/tokenizer/unicode.h"
 
 namespace weir::text {
@@ -40,6 +41,11 @@ const Decomposition* find_decomposition(char32_t code) {
   const auto* found =
       std::lower_bound(kDecompositions, end, code, [](const Decomposition& d, char32_t c) { return d.composed < c; });
   return found != end && found->composed == code ? found : nullptr;
+}
+
+// For NFD alone: characters that the tables of the tokenizers library do not know yet stay whole.
+bool whole_in_nfd(char32_t code) {
+  return find_range(library_tables::kUnknownToNfd, library_tables::kNumUnknownToNfd, code) != nullptr;
 }
 
 void decompose(char32_t code, std::vector<Item>& out) {
@@ -117,7 +123,7 @@ void compose(std::vector<Item>& items) {
   items.resize(out);
 }
 
-std::string compatibility_form(std::string_view text, bool composed) {
+std::string mapped_by_utf8proc(std::string_view text, bool composed) {
   int options = UTF8PROC_STABLE | UTF8PROC_COMPAT;
   options |= composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
   utf8proc_uint8_t* mapped = nullptr;
@@ -127,6 +133,25 @@ std::string compatibility_form(std::string_view text, bool composed) {
   if (size < 0) return std::string(text);  // not UTF-8
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
   return {reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(size)};
+}
+
+// Characters that the tables of the tokenizers library do not know yet pass as they are.
+std::string compatibility_form(std::string_view text, bool composed) {
+  using namespace library_tables;
+  const CodeRange* unknown = composed ? kUnknownToNfkc : kUnknownToNfkd;
+  const std::size_t count = composed ? kNumUnknownToNfkc : kNumUnknownToNfkd;
+  std::string out;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const Char c = char_at(text, at);
+    if (c.code >= 0x80 && (c.code == kInvalidChar || find_range(unknown, count, c.code) != nullptr)) {
+      out += mapped_by_utf8proc(text.substr(begin, at - begin), composed);
+      out += text.substr(at, c.size);
+      begin = at + c.size;
+    }
+    at += c.size;
+  }
+  return out += mapped_by_utf8proc(text.substr(begin), composed);
 }
 
 // The first character at or behind `at` that NFC may change or join with its neighbours, or the end. `before`: where
@@ -156,6 +181,8 @@ void normalize_part(std::string_view text, bool composed, std::vector<Item>& ite
     const Char c = char_at(text, at);
     if (c.code == kInvalidChar) {
       items.push_back({kInvalidChar + static_cast<unsigned char>(text[at]), 0});
+    } else if (!composed && c.code >= 0x300 && whole_in_nfd(c.code)) {
+      items.push_back({c.code, combining_class(c.code)});
     } else {
       decompose(c.code, items);
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/tokenizer/charsmap.h"
 #include "text/tokenizer/normal_form.h"
 #include "text/tokenizer/regex.h"
 
@@ -34,11 +35,24 @@ struct StripStep {
 };
 struct LowercaseStep {};
 struct StripAccentsStep {};
+// BertNormalizer: control characters out, white space to spaces, ideographs set apart, accents off, lower case.
+struct BertStep {
+  bool clean = true, set_ideographs_apart = true, strip_accents = true, lowercase = true;
+};
+// What SentencePiece's "nmt" rules do to control and space characters.
+struct NmtStep {};
+// Bytes become GPT-2's printable characters.
+struct ByteCharsStep {};
+struct CharsmapStep {
+  Charsmap map;
+  CharsmapUnits units;
+};
 // SentencePiece's remove_extra_whitespaces: runs of spaces become one, none at either end.
 struct SqueezeSpacesStep {};
 
-using NormalizerStep = std::variant<PrependStep, ReplaceStep, RegexReplaceStep, FormStep, StripStep, LowercaseStep,
-                                    StripAccentsStep, SqueezeSpacesStep>;
+using NormalizerStep =
+    std::variant<PrependStep, ReplaceStep, RegexReplaceStep, FormStep, StripStep, LowercaseStep, StripAccentsStep,
+                 SqueezeSpacesStep, BertStep, NmtStep, ByteCharsStep, CharsmapStep>;
 
 class Normalizer {
  public:

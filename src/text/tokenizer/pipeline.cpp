@@ -39,9 +39,14 @@ class Pipeline : public Tokenizer {
     return tokens_.bytes[id];
   }
   std::string_view first_token_bytes(TokenId id, bool skip_special) const override {
+    if (tokens_.first_bytes.size() > 0) return skip_special && is_control(id) ? "" : tokens_.first_bytes[id];
     std::string_view bytes = token_bytes(id, skip_special);
     if (parts_.strip_first_space && !is_control(id) && bytes.starts_with(' ')) bytes.remove_prefix(1);
     return bytes;
+  }
+  std::size_t tail_bytes(TokenId id) const override {
+    const auto i = static_cast<std::size_t>(id);
+    return id >= 0 && i < tokens_.tails.size() ? tokens_.tails[i] : 0;
   }
   TokenId vocab_size() const override { return static_cast<TokenId>(tokens_.texts.size()); }
   bool is_control(TokenId id) const override { return has(id, kFlagControl); }

@@ -30,6 +30,8 @@ enum TokenFlag : std::uint8_t {
 struct TokenSet {
   TokenTable texts;                 // the vocabulary's spelling
   TokenTable bytes;                 // what the token adds to a text
+  TokenTable first_bytes;           // the same at the start of a text; empty: no difference
+  std::vector<std::uint8_t> tails;  // by id, may be empty: bytes at the end of `bytes` that another token must follow
   TokenTable forms;                 // how words spell it, where that is neither of the two; else empty
   std::vector<std::uint8_t> flags;  // TokenFlag, by id
   TextIndex ids;                    // of texts

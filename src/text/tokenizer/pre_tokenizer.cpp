@@ -1,6 +1,8 @@
 #include "text/tokenizer/pre_tokenizer.h"
 
 #include "text/tokenizer/byte_chars.h"
+#include "text/tokenizer/library_tables.h"
+#include "text/tokenizer/script_tables.h"
 #include "text/tokenizer/unicode.h"
 
 namespace weir::text {
@@ -117,7 +119,7 @@ class StringStage : public Stage {
 
 class CharSetStage : public Stage {
  public:
-  CharSetStage(CharSet set, SplitBehavior behavior) : set_(set), behavior_(behavior) {}
+  CharSetStage(CharKind kind, SplitBehavior behavior) : kind_(kind), behavior_(behavior) {}
   void split(std::string_view piece, StretchPlace, PieceSink next) const override {
     std::vector<Span> matches;
     for (std::size_t at = 0; at < piece.size();) {
@@ -130,20 +132,19 @@ class CharSetStage : public Stage {
 
  private:
   bool contains(char32_t code) const {
-    using namespace char_class;
-    switch (set_) {
-      case CharSet::kSpace:
-        return (class_of(code) & kSpace) != 0;
-      case CharSet::kNumber:
-        return (class_of(code) & kNumber) != 0;
-      case CharSet::kPunctuation:
-        // ASCII symbols ($ + < = > ^ ` | ~) count as punctuation too.
-        return (class_of(code) & (code < 0x80 ? kPunctuation | kSymbol : kPunctuation)) != 0;
+    using namespace library_tables;
+    switch (kind_) {
+      case CharKind::kSpace:
+        return (class_of(code) & char_class::kSpace) != 0;
+      case CharKind::kNumber:
+        return unicode_tables::find_range(kNumbers, kNumNumbers, code) != nullptr;
+      case CharKind::kPunctuation:  // ASCII symbols ($ + < = > ^ ` | ~) too
+        return unicode_tables::find_range(kPunctuation, kNumPunctuation, code) != nullptr;
     }
     return false;
   }
 
-  CharSet set_;
+  CharKind kind_;
   SplitBehavior behavior_;
 };
 
@@ -165,6 +166,56 @@ class WordsAndSymbolsStage : public Stage {
       if (wanted != 0) next(piece.substr(begin, at - begin));
     }
   }
+};
+
+class ScriptsStage : public Stage {
+ public:
+  void split(std::string_view piece, StretchPlace, PieceSink next) const override {
+    int last = kNone;
+    std::size_t begin = 0;
+    for (std::size_t at = 0; at < piece.size();) {
+      const Char c = char_at(piece, at);
+      const int script = script_here(c.code);
+      if (script != kNone && last != kNone && script != last) {
+        next(piece.substr(begin, at - begin));
+        begin = at;
+      }
+      if (script != kNone && last == kNone) begin = at;  // what stands before the first script is dropped
+      if (script != kNone) last = script;
+      at += c.size;
+    }
+    if (last != kNone) next(piece.substr(begin));
+  }
+
+ private:
+  static constexpr int kNone = -1;
+
+  // Japanese mixes its scripts within a word: they count as one.
+  static int script_here(char32_t code) {
+    using namespace unicode_tables;
+    static const int kHan = script_of_name("han"), kHiragana = script_of_name("hiragana"),
+                     kKatakana = script_of_name("katakana");
+    constexpr char32_t kLongVowelMark = 0x30FC;
+    if (code == kLongVowelMark) return kHan;
+    if (code == ' ' || code >= kInvalidChar || has_unsplit_script(code)) return kNone;
+    const int script = script_of(code);
+    return script == kHiragana || script == kKatakana ? kHan : script;
+  }
+};
+
+class FixedLengthStage : public Stage {
+ public:
+  explicit FixedLengthStage(std::size_t chars) : chars_(chars) {}
+  void split(std::string_view piece, StretchPlace, PieceSink next) const override {
+    for (std::size_t at = 0; at < piece.size();) {
+      const std::size_t begin = at;
+      for (std::size_t i = 0; i < chars_ && at < piece.size(); ++i) at += char_at(piece, at).size;
+      next(piece.substr(begin, at - begin));
+    }
+  }
+
+ private:
+  std::size_t chars_;  // > 0
 };
 
 class PrefixSpaceStage : public Stage {
@@ -223,11 +274,17 @@ StagePtr regex_stage(Regex regex, SplitBehavior behavior, bool invert) {
 StagePtr string_stage(std::string pattern, SplitBehavior behavior, bool invert) {
   return std::make_unique<StringStage>(std::move(pattern), behavior, invert);
 }
-StagePtr char_set_stage(CharSet set, SplitBehavior behavior) {
-  return std::make_unique<CharSetStage>(set, behavior);
+StagePtr char_set_stage(CharKind kind, SplitBehavior behavior) {
+  return std::make_unique<CharSetStage>(kind, behavior);
 }
 StagePtr words_and_symbols_stage() {
   return std::make_unique<WordsAndSymbolsStage>();
+}
+StagePtr scripts_stage() {
+  return std::make_unique<ScriptsStage>();
+}
+StagePtr fixed_length_stage(std::size_t chars) {
+  return std::make_unique<FixedLengthStage>(chars);
 }
 StagePtr prefix_space_stage() {
   return std::make_unique<PrefixSpaceStage>();

@@ -52,14 +52,19 @@ StagePtr scanner_stage(Scanner scanner);
 StagePtr regex_stage(Regex regex, SplitBehavior behavior, bool invert);
 StagePtr string_stage(std::string pattern, SplitBehavior behavior, bool invert);
 // By a predicate over single characters: each is a match of its own.
-enum class CharSet { kSpace, kNumber, kPunctuation };
-StagePtr char_set_stage(CharSet set, SplitBehavior behavior);
+enum class CharKind { kSpace, kNumber, kPunctuation };
+StagePtr char_set_stage(CharKind kind, SplitBehavior behavior);
 // \w+|[^\w\s]+ , white space removed.
 StagePtr words_and_symbols_stage();
 // A space before each piece that does not start with one.
 StagePtr prefix_space_stage();
 // Bytes become GPT-2's printable characters, for stages that come after it.
 StagePtr byte_chars_stage();
+// Where the script changes; a space and characters of no script belong to what is before them, and are dropped at the
+// start.
+StagePtr scripts_stage();
+// Every `chars` characters.
+StagePtr fixed_length_stage(std::size_t chars);
 enum class Prepend { kAlways, kFirst, kNever };
 StagePtr metaspace_stage(std::string replacement, Prepend prepend, bool split);
 

@@ -7,18 +7,17 @@
 
 #include "text/tokenizer.h"
 #include "text/tokenizer/byte_chars.h"
-#include "text/tokenizer/byte_token.h"
 #include "text/tokenizer/json_document.h"
+#include "text/tokenizer/json_models.h"
 #include "text/tokenizer/json_parts.h"
 #include "text/tokenizer/limits.h"
 #include "text/tokenizer/pipeline.h"
+#include "text/tokenizer/token_decoder.h"
 
 namespace weir::text {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::string_view kSpaceMark = "\u2581";
 
 struct JsonAddedToken {
   std::int64_t id = 0;
@@ -125,93 +124,17 @@ std::unique_ptr<TokenSet> make_token_set(Spellings all, const Readout& in) {
     set->texts.push_back(text);
     // Added tokens of byte-level models are plain text, not bytes spelt as characters.
     const bool plain = in.byte_level && (set->flags[i] & kFlagMatched) != 0;
-    set->bytes.push_back(plain ? text : in.decoder.bytes_of(text));
+    const auto decoded = plain ? TokenDecoder::Decoded{text} : in.decoder.decode(text, false);
+    set->bytes.push_back(decoded.bytes);
+    if (decoded.tail > 0) {
+      set->tails.resize(all.texts.size());
+      set->tails[i] = static_cast<std::uint8_t>(decoded.tail);
+    }
+    if (in.decoder.minds_first()) set->first_bytes.push_back(plain ? text : in.decoder.decode(text, true).bytes);
     if (in.byte_level) set->forms.push_back(chars_to_bytes(text).value_or(""));
   }
   for (std::size_t i = 0; i < all.texts.size(); ++i) set->ids.insert(set->texts, static_cast<TokenId>(i));
   return set;
-}
-
-Status check_model(const json& model) {
-  std::string type = json_type(model);
-  if (type.empty() && json_member(model, "type").is_null()) type = "BPE";  // files of early versions do not say
-  if (type != "BPE") {
-    return fail(ErrorCode::kUnsupported, "tokenizer.json has a model of type \"{}\"; weir knows BPE", type);
-  }
-  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    const json& affix = json_member(model, key);
-    if (affix.is_string() && !affix.get<std::string>().empty()) {
-      return fail(ErrorCode::kUnsupported,
-                  "the BPE model of tokenizer.json has a {} (\"{}\"), which weir does not support", key,
-                  affix.get<std::string>());
-    }
-  }
-  const json& dropout = json_member(model, "dropout");
-  if (dropout.is_number() && dropout.get<double>() > 0) {
-    return fail(ErrorCode::kUnsupported, "the BPE model of tokenizer.json has dropout {}: it would give random tokens",
-                dropout.get<double>());
-  }
-  return {};
-}
-
-Status fill_pairs(const Readout& in, const TokenSet& set, PairBpeParts& bpe) {
-  bpe.pairs = PairTable(in.document.merges.size());
-  const auto find = [&](std::string_view text) { return set.ids.find(set.texts, text); };
-  std::uint32_t rank = 0;
-  for (const auto& [left, right] : in.document.merges) {
-    const std::string joined = left + right;
-    const TokenId l = find(left), r = find(right), id = find(joined);
-    if (l < 0 || r < 0 || id < 0) {
-      return fail(ErrorCode::kCorruptFile,
-                  "merge {} of tokenizer.json (\"{}\" and \"{}\") names or makes a token that model.vocab lacks", rank,
-                  left, right);
-    }
-    // What a user writes never becomes a control token, whatever the merges say.
-    if ((set.flags[static_cast<std::size_t>(id)] & kFlagControl) == 0) bpe.pairs.insert(l, r, {rank, id});
-    if (!space_mark_only_leads(joined)) bpe.cut_before_space_mark = false;
-    ++rank;
-  }
-  return {};
-}
-
-std::optional<ByteFallback> byte_fallback(const TokenSet& set) {
-  ByteFallback fallback;
-  bool any = false;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    fallback.ids[byte] = set.ids.find(set.texts, fmt::format("<0x{:02X}>", byte));
-    any = any || fallback.ids[byte] >= 0;
-  }
-  return any ? std::optional(fallback) : std::nullopt;
-}
-
-Result<std::unique_ptr<WordModel>> make_model(const Readout& in, const TokenSet& set) {
-  const json& model = json_member(in.document.rest, "model");
-  PairBpeParts bpe;
-  bpe.unit = in.byte_level ? BaseUnit::kByte : BaseUnit::kChar;
-  bpe.texts = in.byte_level ? &set.forms : &set.texts;
-  bpe.index = TextIndex(set.texts.size());
-  bpe.ignore_merges = json_flag(model, "ignore_merges", false);
-  bpe.fuse_unknown = json_flag(model, "fuse_unk", false);
-  bpe.cut_before_space_mark = !in.byte_level;
-  for (const auto& [text, number] : in.document.vocab) {
-    const auto id = static_cast<TokenId>(number);
-    if ((set.flags[static_cast<std::size_t>(id)] & kFlagControl) != 0 || (*bpe.texts)[id].empty()) continue;
-    bpe.index.insert(*bpe.texts, id);
-  }
-  // With an unknown space mark, unknown characters on both sides of it could become one token.
-  if (bpe.index.find(*bpe.texts, kSpaceMark) < 0 || bpe.ignore_merges) bpe.cut_before_space_mark = false;
-  WEIR_RETURN_IF_ERROR(fill_pairs(in, set, bpe));
-  if (json_flag(model, "byte_fallback", false)) bpe.byte_fallback = byte_fallback(set);
-  const json& unknown = json_member(model, "unk_token");
-  if (unknown.is_string() && !in.byte_level) {
-    const TokenId id = set.ids.find(set.texts, unknown.get<std::string>());
-    if (id < 0) {
-      return fail(ErrorCode::kCorruptFile, "unk_token \"{}\" of tokenizer.json is not in its vocabulary",
-                  unknown.get<std::string>());
-    }
-    bpe.unknown = id;
-  }
-  return std::make_unique<PairBpe>(std::move(bpe));
 }
 
 void make_added(const Readout& in, PipelineParts& parts) {
@@ -278,18 +201,6 @@ Result<json> read_config(std::string_view text) {
   return config;
 }
 
-// With ByteLevel not last in the chain, words arrive as GPT-2's characters: back to bytes for the model.
-class CharsToBytesModel : public WordModel {
- public:
-  explicit CharsToBytesModel(std::unique_ptr<WordModel> model) : model_(std::move(model)) {}
-  void encode(std::string_view word, EncodeSpace& space, std::vector<TokenId>& out) const override {
-    if (const auto bytes = chars_to_bytes(word)) model_->encode(*bytes, space, out);
-  }
-
- private:
-  std::unique_ptr<WordModel> model_;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view tokenizer_json,
@@ -298,7 +209,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view tokeniz
   WEIR_TRY(in.document, read_tokenizer_document(tokenizer_json));
   WEIR_TRY(const json config, read_config(tokenizer_config));
   const json& rest = in.document.rest;
-  WEIR_RETURN_IF_ERROR(check_model(json_member(rest, "model")));
+  WEIR_RETURN_IF_ERROR(check_json_model(json_member(rest, "model")));
   WEIR_TRY(in.added, read_added_tokens(json_member(rest, "added_tokens")));
   WEIR_TRY(in.pre, pre_tokenizer_from_json(json_member(rest, "pre_tokenizer")));
   WEIR_TRY(in.decoder, TokenDecoder::from_json(json_member(rest, "decoder")));
@@ -308,11 +219,10 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view tokeniz
   PipelineParts parts;
   parts.tokens = make_token_set(std::move(spellings), in);
   WEIR_TRY(parts.normalizer, normalizer_from_json(json_member(rest, "normalizer")));
-  WEIR_TRY(parts.model, make_model(in, *parts.tokens));
-  if (in.pre.byte_chars) parts.model = std::make_unique<CharsToBytesModel>(std::move(parts.model));
+  WEIR_TRY(parts.model, model_from_json(in.document, *parts.tokens, in.byte_level));
+  if (in.pre.byte_chars) parts.model = std::make_unique<CharsToBytes>(std::move(parts.model));
   make_added(in, parts);
   WEIR_TRY(parts.pre_tokenizer, PreTokenizer::chain(std::move(in.pre.stages)));
-  parts.strip_first_space = in.decoder.strips_first_space();
   WEIR_RETURN_IF_ERROR(add_framing(in, config, parts));
   return make_pipeline(std::move(parts));
 }

@@ -251,8 +251,8 @@ TEST(Tokenizer, BrokenVocabulariesAreRefusedWithTheReason) {
   vocab.pre = "no-such-rules";
   expect_refused(vocab, "no-such-rules");
   vocab = byte_vocab();
-  vocab.model = "bert";
-  expect_refused(vocab, "bert");
+  vocab.model = "no-such-model";
+  expect_refused(vocab, "no-such-model");
 }
 
 TEST(Tokenizer, BrokenJsonIsRefusedWithTheReason) {
@@ -265,7 +265,12 @@ TEST(Tokenizer, BrokenJsonIsRefusedWithTheReason) {
   refused("[]", "not a JSON object");
   refused("{", "JSON");
   refused(std::string(100000, '['), "levels");
-  refused(R"({"model": {"type": "Unigram", "vocab": []}})", "Unigram");
+  refused(R"({"model": {"type": "Babble", "vocab": {"a": 0}}})", "Babble");
+  refused(R"({"model": {"type": "Unigram", "vocab": []}})", "no tokens");
+  refused(R"({"model": {"type": "Unigram", "vocab": [["a"]]}})", "without a score");
+  refused(R"({"model": {"type": "Unigram", "vocab": [["a", 0]], "unk_id": 1}})", "unk_id");
+  refused(R"({"model": {"type": "Unigram", "vocab": {"a": 0}}})", "list of scores");
+  refused(R"({"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "b"}})", "\"b\"");
   refused(R"({"model": {"type": "BPE", "vocab": {}, "merges": []}})", "no tokens");
   refused(R"({"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}})", "id -1");
   refused(R"({"model": {"type": "BPE", "vocab": {"a": 99999999999}, "merges": []}})", "id 99999999999");

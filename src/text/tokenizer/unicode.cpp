@@ -1,5 +1,7 @@
 #include "text/tokenizer/unicode.h"
 
+#include "text/tokenizer/script_tables.h"
+
 namespace weir::text {
 namespace detail {
 
@@ -25,6 +27,14 @@ Char decode_multibyte(std::string_view text, std::size_t at) {
 }
 
 }  // namespace detail
+
+bool is_word_char(char32_t code) {
+  using namespace char_class;
+  constexpr CharClass kWord = kLetter | kMark | bit(Nd) | bit(Nl) | bit(Pc);
+  const CharClass cls = class_of(code);
+  if ((cls & kWord) != 0 || code == 0x200C || code == 0x200D) return true;
+  return (cls & bit(So)) != 0 && (unicode_tables::properties_of(code) & unicode_tables::kAlphabetic) != 0;
+}
 
 std::size_t previous_char(std::string_view text, std::size_t end) {
   for (std::size_t size = 2; size <= 4 && size <= end; ++size) {

@@ -99,11 +99,7 @@ inline CharClass class_of(char32_t code) {
   return (CharClass{1} << (byte & 0x1F)) | (CharClass{byte} & 0x20) << 26;
 }
 
-// \w of regular expressions: letters, marks, decimal and letter-like numbers, connectors, joiners.
-inline bool is_word_char(char32_t code) {
-  using namespace char_class;
-  constexpr CharClass kWord = kLetter | kMark | bit(Nd) | bit(Nl) | bit(Pc);
-  return (class_of(code) & kWord) != 0 || code == 0x200C || code == 0x200D;
-}
+// \w of regular expressions: Alphabetic, marks, decimal numbers, connectors, joiners.
+bool is_word_char(char32_t code);
 
 }  // namespace weir::text

@@ -1,6 +1,7 @@
 // The generated Unicode data (tools/gen_unicode_tables.py). Use unicode.h and normal_form.h, which know how to read it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,5 +28,17 @@ struct Composition {
 };
 extern const std::size_t kNumCompositions;
 extern const Composition kCompositions[];  // by (first, second)
+
+struct CodeRange {
+  char32_t first, last;
+};
+
+// The range that holds the code point, or null. `ranges` are disjoint and in order.
+template <class Range>
+const Range* find_range(const Range* ranges, std::size_t count, char32_t code) {
+  const Range* above =
+      std::upper_bound(ranges, ranges + count, code, [](char32_t c, const Range& range) { return c < range.first; });
+  return above != ranges && code <= above[-1].last ? above - 1 : nullptr;
+}
 
 }  // namespace weir::text::unicode_tables

@@ -46,7 +46,7 @@ struct Mixture {
         experts(experts),
         cols(cols),
         norm(random_floats(cols, rng)),
-        activation(biased ? Activation::kGeluTanh : Activation::kSilu) {}
+        activation(biased ? Activation::kClampedSwiglu : Activation::kSilu) {}
 
   void run(Backend& backend, const std::vector<float>& x, const std::vector<std::int32_t>& chosen,
            const std::vector<float>& weights, int per_token, std::vector<float>& y, bool accumulate) const {

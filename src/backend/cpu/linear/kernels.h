@@ -8,18 +8,22 @@
 //       4 bits  [4][16 outputs][4]: byte (i, r, e) holds input 4i+e in the low half and input 16+4i+e in the high half
 //       5 bits  + [16][4]: bit q of byte (r, e) is the fifth bit of input 4q+e
 //       6 bits  4 bits + [2][16][4]: byte (h, r, e) holds the upper two bits of inputs 16h+4i+e at bits 2i
-//       8 bits  [8][16][4], values + 128
-//     scales  Q*_0: f16 d[16] per block.  Q*_1: f16 d[16], m[16] per block.
-//             Q4_K, Q5_K: per 8 blocks f16 d[16], f16 -dmin[16], u8 sc[8][16], u8 mn[8][16].
-//             Q6_K: per 8 blocks f16 d[16], i8 sc[16][16] (one per 16 inputs).
+//       2 bits  [2][16][4]: byte (h, r, e) holds inputs 16h+4i+e at bits 2i
+//       3 bits  2 bits + [16][4]: bit q of byte (r, e) is the third bit of input 4q+e
+//       8 bits  [8][16][4], values + 128; kFloat8 [32][16], as they are
+//     scales  see Scales below
 //   F32, F16    [inputs][16]
 //   BF16        [inputs/2][16][2], the input count padded with zeros to a multiple of 32
 // Outputs past the matrix's last row are zero.
 //
-// Arithmetic with int8 activations, the same on every ISA, bit for bit: for each block of 32 (Q6_K: 16) inputs in
-// ascending order
+// A format is the form that file types take in memory: those of ggml that are common have one each, with the type's
+// name; the others share some, with a table of 16 values that codes are indices of (foreign_blocks.h).
+//
+// Arithmetic with int8 activations, the same on every ISA, bit for bit: for each block of 32 (or half of one, where
+// scales are per 16) inputs in ascending order
 //   acc = fma(float(sum of code * activation), scale * d, acc),   scale = d_w * sub-scale (exact in f32), d = the
-//   activations' scale acc = fma(min, d * float(sum of activations), acc)            types with a minimum
+//   activations' scale
+//   acc = fma(min, d * float(sum of activations), acc)            formats with a minimum
 // The integer sums are exact, so only the order of these fused steps matters, and it does not depend on tile shapes.
 //
 // This header is included by files compiled for one ISA: plain data only, nothing from the standard library, no inline
@@ -31,11 +35,82 @@
 
 namespace weir::backend::cpu::linear {
 
-enum Format { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K, kFormats };
+enum Format {
+  kF32,
+  kF16,
+  kBF16,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kTable4Half,     // IQ4_NL
+  kTable4Brain,    // MXFP4
+  kTable4Brain16,  // NVFP4
+  kTable4Sub,      // IQ4_XS, IQ3_*
+  kTable3Sub,      // Q3_K, IQ2_*, IQ1_*
+  kTwo,            // Q2_K
+  kGroup2,         // TQ*
+  kGroup4,         // int4 with a scale and a zero point per group of inputs
+  kGroup8,         // int8 likewise
+  kFloat8,         // FP8 E4M3 with a scale per group: widened, and multiplied with F32 activations
+  kFormats
+};
 
 constexpr int kPanel = 16;        // outputs of a panel
 constexpr int kBlock = 32;        // inputs that share an activation scale
 constexpr int kMaxTileRows = 16;  // rows of one activation group, at most
+
+// Scales of a panel; "super": per 8 blocks.
+enum Scales {
+  kNone,
+  kHalf,      // per block f16 d[16]
+  kHalfMin,   // per block f16 d[16], m[16]
+  kSuperMin,  // per super f16 d[16], f16 -dmin[16], u8 sc[8][16], u8 mn[8][16]
+  kSuper6,    // per super f16 d[16], i8 sc[16][16], one per 16 inputs
+  kBrain,     // per block, or half of one, bf16 d[16]
+  kSub,       // per super f32 d[16], i8 sc[8 or 16][16], one per block or half of one
+  kSuper2,    // per super f16 d[16], f16 -dmin[16], u8 sc | mn << 4 [16][16], one per 16 inputs
+  kGroupD,    // per group of 2^group_shift blocks f32 d[16]
+  kGroup,     // per group of 2^group_shift blocks f32 d[16], i16 zero[16]: weight = d * (code - zero)
+};
+constexpr int kGroupBytes = 96, kGroupDBytes = 64;
+constexpr int kMaxGroupShift = 3;
+
+struct Form {
+  int code_bits;
+  int table;  // codes are indices
+  int zero;  // what the sum of codes * activations is short of, per activation: the 128 of 8-bit codes and table values
+  int halves;  // scales per block
+  Scales scales;
+};
+
+constexpr Form kForm[kFormats] = {
+    {},
+    {},
+    {},
+    {4, 0, 8, 1, kHalf},      // Q4_0
+    {4, 0, 0, 1, kHalfMin},   // Q4_1
+    {5, 0, 16, 1, kHalf},     // Q5_0
+    {5, 0, 0, 1, kHalfMin},   // Q5_1
+    {8, 0, 128, 1, kHalf},    // Q8_0
+    {4, 0, 0, 1, kSuperMin},  // Q4_K
+    {5, 0, 0, 1, kSuperMin},  // Q5_K
+    {6, 0, 32, 2, kSuper6},   // Q6_K
+    {4, 1, 128, 1, kHalf},    // kTable4Half
+    {4, 1, 128, 1, kBrain},   // kTable4Brain
+    {4, 1, 128, 2, kBrain},   // kTable4Brain16
+    {4, 1, 128, 1, kSub},     // kTable4Sub
+    {3, 1, 128, 2, kSub},     // kTable3Sub
+    {2, 0, 0, 2, kSuper2},    // kTwo
+    {2, 0, 0, 1, kGroup},     // kGroup2
+    {4, 0, 0, 1, kGroup},     // kGroup4
+    {8, 0, 128, 1, kGroup},   // kGroup8
+    {8, 0, 0, 1, kGroupD},    // kFloat8
+};
 
 // Neighbouring panels that a tile multiplies one after the other, some blocks of 32 inputs of each.
 struct Panels {
@@ -61,12 +136,15 @@ struct Ahead {
 struct QuantTile {
   Panels panels;
   int64_t first, blocks;
-  int rows;                // in the group
-  const int8_t* a;         // [blocks][rows][32]
-  const float* d;          // [blocks][rows]
-  const float* s;          // [blocks][rows], d * sum of a
-  const int32_t* offset;   // [blocks][rows], minus the format's zero point times the sum of a; Q6_K: of the first 16
-  const int32_t* offset2;  // Q6_K: of the last 16
+  int rows;               // in the group
+  int group_shift;        // kGroup
+  const uint8_t* table;   // 16 values + 128; null without
+  const int8_t* a;        // [blocks][rows][32]
+  const float* d;         // [blocks][rows]
+  const float* s;         // [blocks][rows], d * sum of a; with two halves: of the first 16
+  const float* s2;        // with two halves: of the last 16
+  const int32_t* offset;  // [blocks][rows], minus the format's zero point times the sum of a, likewise
+  const int32_t* offset2;
   Ahead ahead;
   float* acc;  // [panels][rows][16] with acc_stride from panel to panel; continues from what it holds
   int64_t acc_stride;
@@ -79,10 +157,12 @@ struct QuantRow {
   int8_t* a;
   float* d;
   float* s;
-  int32_t* offset8;  // null when no weight needs it
+  float* s_half[2];  // this and all below: null when no weight needs it
+  int32_t* offset8;
   int32_t* offset16;
   int32_t* offset32[2];
   int32_t* offset128;
+  int32_t* offset128_half[2];
 };
 
 // F32, F16 or BF16 weights against F32 activations [inputs][rows].
@@ -129,7 +209,7 @@ struct GatedStoreTile {
   int64_t outputs;
   const float* gate_bias;
   const float* up_bias;
-  int gelu;  // tanh-GELU instead of SiLU
+  int activation;  // 0: SiLU, 1: tanh-GELU, 2: gpt-oss's clamped SwiGLU
   float* y;
   int64_t stride;
 };
@@ -150,7 +230,7 @@ struct GroupsDone {
 
 // Panels that take turns with what is in the caches of the activations.
 constexpr int kGemmPanels = 16;
-constexpr size_t kGemmScratch = kGemmPanels * (22 << 10) + (4 << 10);
+constexpr size_t kGemmScratch = kGemmPanels * (24 << 10) + (4 << 10);
 
 // Many rows by AMX tiles: up to kGemmPanels neighbouring panels against groups of 16 rows, the last padded.
 struct QuantGemm {
@@ -160,9 +240,12 @@ struct QuantGemm {
   int panels;
   int64_t blocks;
   int64_t groups;
+  int group_shift;  // this, table, s and s2 as in QuantTile
+  const uint8_t* table;
   const int8_t* a;  // [groups][blocks][16][32]
   const float* d;   // [groups][blocks][16]
   const float* s;
+  const float* s2;
   FetchAhead next;
   GroupsDone done;
   float* acc;  // [panels][acc_stride]: [groups][16][16]
@@ -183,6 +266,17 @@ struct Bf16Gemm {
   int64_t acc_stride;
 };
 
+// Blocks [first, first + count) of a panel.
+struct Dequantise {
+  Format format;
+  int group_shift;
+  const uint8_t* table;
+  const uint8_t* scales;  // of the panel
+  const uint8_t* codes;
+  int64_t first, count;
+  float* to;  // [32 count][16]
+};
+
 struct Kernels {
   int quant_rows;  // rows of a group that the quantised tiles take at once
   int float_rows;
@@ -199,10 +293,8 @@ struct Kernels {
   // One row rounded to BF16: pair p goes to to[stride * p], as two BF16 or as two F32.
   void (*round_bf16)(const float* from, int64_t pairs, int64_t stride, uint16_t* to);
   void (*round_bf16_wide)(const float* from, int64_t pairs, int64_t stride, float* to);
-  // Panel codes and scales of blocks [first, first + count) to f32 weights [32 count][16], exactly as the file defines
-  // them.
-  void (*dequantise)(Format format, const uint8_t* scales, const uint8_t* codes, int64_t first, int64_t count,
-                     float* to);
+  // To f32 weights, exactly as the file defines them.
+  void (*dequantise)(const Dequantise*);
   void (*store)(const StoreTile*);
   void (*store_gated)(const GatedStoreTile*);
 };

@@ -12,25 +12,28 @@ namespace {
 template <Format kFormat>
 void quant_tile(const QuantTile* tile) {
   const QuantTile t = *tile;
-  constexpr int kHalves = kFormat == kQ6_K ? 2 : 1;
+  constexpr Form kRow = kForm[kFormat];
+  constexpr bool kHasMin =
+      kRow.scales == kHalfMin || kRow.scales == kSuperMin || kRow.scales == kSuper2 || kRow.scales == kGroup;
   uint8_t q[512];
   float scale[16], min[16];
   for (int64_t i = 0; i < t.panels.count * t.blocks; ++i) {
     const int64_t p = i / t.blocks, b = i % t.blocks;
-    unpack_codes(kFormat, t.panels.codes + p * t.panels.stride + b * code_bytes(kFormat), q);
-    for (int half = 0; half < kHalves; ++half) {
-      block_scales(kFormat, t.panels.scales + p * t.panels.stride, t.first + b, half, scale, min);
+    unpack_codes(kRow, t.table, t.panels.codes + p * t.panels.stride + b * 64 * kRow.code_bits, q);
+    for (int half = 0; half < kRow.halves; ++half) {
+      block_scales(kRow, t.group_shift, t.panels.scales + p * t.panels.stride, t.first + b, half, scale, min);
       const int32_t* offset = half ? t.offset2 : t.offset;
+      const float* s = half ? t.s2 : t.s;
       for (int m = 0; m < t.rows; ++m) {
         const int64_t at = b * t.rows + m;
         const int8_t* a = t.a + at * kBlock;
         for (int r = 0; r < kPanel; ++r) {
-          int32_t sum = zero_point(kFormat) ? offset[at] : 0;
-          for (int k = half * 16; k < (half + 1) * kBlock / kHalves; ++k) sum += q[(k / 4) * 64 + r * 4 + k % 4] * a[k];
+          int32_t sum = kRow.zero != 0 ? offset[at] : 0;
+          for (int k = half * 16; k < (half + 1) * kBlock / kRow.halves; ++k)
+            sum += q[(k / 4) * 64 + r * 4 + k % 4] * a[k];
           float* acc = t.acc + p * t.acc_stride + m * kPanel + r;
           *acc = FMA(static_cast<float>(sum), scale[r] * t.d[at], *acc);
-          if (kFormat == kQ4_1 || kFormat == kQ5_1 || kFormat == kQ4_K || kFormat == kQ5_K)
-            *acc = FMA(min[r], t.s[at], *acc);
+          if (kHasMin) *acc = FMA(min[r], s[at], *acc);
         }
       }
     }

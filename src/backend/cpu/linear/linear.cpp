@@ -73,7 +73,7 @@ LinearLayers::LinearLayers(ThreadPool& pool, const Kernels& kernels, Compute com
 }
 
 LinearLayers::Kind LinearLayers::kind_of(const PackedWeight& weight) const {
-  if (compute_ == Compute::kExact) return kFloat;
+  if (compute_ == Compute::kExact || weight.format() == linear::kFloat8) return kFloat;
   if (is_quantised(weight.format())) return kQuant;
   return weight.format() == linear::kBF16 && kernels_.bf16_rows > 0 ? kBf16 : kFloat;
 }
@@ -82,10 +82,13 @@ void LinearLayers::add_needs(const PackedWeight& weight, Needs* needs) const {
   const Kind kind = kind_of(weight);
   needs->kind[kind] = true;
   if (kind != kQuant) return;
-  needs->offset8 |= weight.format() == kQ4_0;
-  needs->offset16 |= weight.format() == kQ5_0;
-  needs->offset32 |= weight.format() == kQ6_K;
-  needs->offset128 |= weight.format() == kQ8_0;
+  const Form& form = kForm[weight.format()];
+  needs->offset8 |= form.zero == 8;
+  needs->offset16 |= form.zero == 16;
+  needs->offset32 |= form.zero == 32;
+  needs->offset128 |= form.zero == 128 && form.halves == 1;
+  needs->offset128_half |= form.zero == 128 && form.halves == 2;
+  needs->s_half |= has_min(weight.format()) && form.halves == 2;
 }
 
 int64_t LinearLayers::rows_at_once(int64_t rows, int64_t cols, const Needs& needs) const {
@@ -113,6 +116,7 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
     a.quant.a = take<std::int8_t>(base, &at, padded * cols);
     a.quant.d = take<float>(base, &at, padded * blocks);
     a.quant.s = take<float>(base, &at, padded * blocks);
+    for (float*& half : a.quant.s_half) half = needs.s_half ? take<float>(base, &at, padded * blocks) : nullptr;
     if (!a.gemm) {
       const auto offset = [&](bool needed) { return needed ? take<std::int32_t>(base, &at, rows * blocks) : nullptr; };
       a.quant.offset8 = offset(needs.offset8);
@@ -120,6 +124,7 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
       a.quant.offset32[0] = offset(needs.offset32);
       a.quant.offset32[1] = offset(needs.offset32);
       a.quant.offset128 = offset(needs.offset128);
+      for (std::int32_t*& half : a.quant.offset128_half) half = offset(needs.offset128_half);
     }
   }
   if (needs.kind[kFloat]) {
@@ -155,16 +160,19 @@ void LinearLayers::prepare_row(const Input& input, int64_t first, int64_t row, c
     const int64_t in_group = to.gemm ? 16 : std::min(group, to.rows - g * group);
     const int64_t blocks = to.quant.blocks, at = g * group * blocks + r;
     QuantRow q = to.quant;
-    const auto shift = [at](std::int32_t* p) { return p == nullptr ? nullptr : p + at; };
+    const auto shift = [at](auto* p) { return p == nullptr ? nullptr : p + at; };
     q.rows = in_group;
     q.a += g * group * cols + r * kBlock;
     q.d += at;
     q.s += at;
     q.offset8 = shift(q.offset8);
     q.offset16 = shift(q.offset16);
-    q.offset32[0] = shift(q.offset32[0]);
-    q.offset32[1] = shift(q.offset32[1]);
     q.offset128 = shift(q.offset128);
+    for (int half = 0; half < 2; ++half) {
+      q.s_half[half] = shift(q.s_half[half]);
+      q.offset32[half] = shift(q.offset32[half]);
+      q.offset128_half[half] = shift(q.offset128_half[half]);
+    }
     kernels_.quantise_row(x, &q);
   }
   if (to.group[kFloat] > 0) {
@@ -266,6 +274,48 @@ void LinearLayers::linear(const LinearCall& call) {
                      multiply_share(output, share_of(output), first, a, w, after);
                    }
                  });
+}
+
+// Every worker does some heads alone: their matrices are small.
+void LinearLayers::head_linear(const HeadLinearCall& call) {
+  const auto heads = static_cast<int64_t>(call.weights.size());
+  CHECK(heads > 0 && call.x.rows == call.y.rows, "{} heads, {} and {} rows", heads, call.x.rows, call.y.rows);
+  const int64_t rows = call.x.rows, cols = call.weights[0]->cols(), outputs = call.weights[0]->rows();
+  CHECK((heads - 1) * call.x_head + cols <= call.x.cols && (heads - 1) * call.y_head + outputs <= call.y.cols,
+        "{} heads of {} to {}, at {} of {} and {} of {} columns", heads, cols, outputs, call.x_head, call.x.cols,
+        call.y_head, call.y.cols);
+  Needs needs;
+  for (const LinearWeight* weight : call.weights) {
+    CHECK(weight->rows() == outputs && weight->cols() == cols, "{} x {}, not {} x {}", weight->rows(), weight->cols(),
+          outputs, cols);
+    add_needs(packed(*weight), &needs);
+  }
+  if (rows == 0) return;
+  const int64_t step = rows_at_once(rows, cols, needs);
+  std::size_t bytes = 0, last = 0;
+  plan(needs, step, cols, nullptr, &bytes);
+  plan(needs, rows - (rows - 1) / step * step, cols, nullptr, &last);
+  bytes = std::max(bytes, last);
+  grow(&activations_, bytes * workers_.size());
+  reserve_sums(step);
+  reserve_row(cols);
+  pool_.run([&](int w, int workers) {
+    const Range mine = share(heads, w, workers);
+    std::byte* memory = activations_.data() + bytes * static_cast<std::size_t>(w);
+    Worker& worker = workers_[static_cast<std::size_t>(w)];
+    for (int64_t head = mine.begin; head < mine.end; ++head) {
+      const PackedWeight& weight = packed(*call.weights[static_cast<std::size_t>(head)]);
+      const Input input = {{call.x.data + head * call.x_head, rows, cols, call.x.stride}, nullptr, 0.0f};
+      const LinearOutput output = {
+          &weight, nullptr, {call.y.data + head * call.y_head, rows, outputs, call.y.stride}, false};
+      for (int64_t first = 0; first < rows; first += step) {
+        std::size_t ignored = 0;
+        const Activations a = plan(needs, std::min(step, rows - first), cols, memory, &ignored);
+        for (int64_t row = 0; row < a.rows; ++row) prepare_row(input, first, row, a, worker);
+        multiply_share(output, {0, weight.panels()}, first, a, w, {});
+      }
+    }
+  });
 }
 
 void LinearLayers::gated_linear(const GatedLinearCall& call) {

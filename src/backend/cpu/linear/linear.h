@@ -29,6 +29,7 @@ class LinearLayers {
   void linear(const LinearCall& call);
   void gated_linear(const GatedLinearCall& call);
   void experts(const ExpertsCall& call);
+  void head_linear(const HeadLinearCall& call);
   void embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out);
   void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate);
 
@@ -54,6 +55,7 @@ class LinearLayers {
   struct Needs {
     bool kind[kKinds] = {};
     bool offset8 = false, offset16 = false, offset32 = false, offset128 = false;
+    bool offset128_half = false, s_half = false;
   };
 
   struct Worker {

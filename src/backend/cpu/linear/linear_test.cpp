@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -21,15 +22,26 @@ using testing::make;
 using testing::random_floats;
 using testing::random_weights;
 
-constexpr DType kQuantised[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                                DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
-constexpr DType kAll[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                          DType::kQ5_1, DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+using testing::kQuantisedForms;
+
+std::vector<DType> all_forms() {
+  std::vector<DType> types;
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kFloat8}) types.push_back(type);
+  for (const DType type : kQuantisedForms) types.push_back(type);
+  return types;
+}
+const std::vector<DType> kAll = all_forms();
 
 float half_at(const std::uint8_t* at) {
   std::uint16_t bits;
   std::memcpy(&bits, at, 2);
   return tensor::f32_from_f16(bits);
+}
+
+float single_at(const std::uint8_t* at) {
+  float value;
+  std::memcpy(&value, at, 4);
+  return value;
 }
 
 void k_scale(const std::uint8_t* s, int j, int* scale, int* min) {
@@ -78,18 +90,36 @@ float element(DType type, const std::byte* row, std::int64_t i) {
       if (five) q |= ((b[16 + e % 32] >> (e / 32)) & 1) << 4;
       return half_at(b) * static_cast<float>(sc) * static_cast<float>(q) - half_at(b + 2) * static_cast<float>(mn);
     }
-    default: {  // Q6_K
+    case DType::kQ6_K: {
       const int half = e / 128, part = e % 128 / 32, l = e % 32;
       const std::uint8_t low = b[64 * half + 32 * (part % 2) + l];
       const int q = (part < 2 ? low & 15 : low >> 4) | ((b[128 + 32 * half + l] >> (2 * part)) & 3) << 4;
       const auto sc = static_cast<std::int8_t>(b[192 + e / 16]);
       return half_at(b + 208) * static_cast<float>(sc) * static_cast<float>(q - 32);
     }
+    case DType::kInt4:
+    case DType::kInt8: {
+      std::int16_t zero;
+      std::memcpy(&zero, b + 4, 2);
+      return single_at(b) * static_cast<float>((type == DType::kInt4 ? nibble(b + 6) : b[6 + e]) - zero);
+    }
+    case DType::kFloat8:
+      return single_at(b) * tensor::f32_from_e4m3(b[4 + e]);
+    default:
+      ADD_FAILURE() << info(type).name;
+      return 0;
   }
 }
 
 std::vector<float> decode(DType type, std::int64_t rows, std::int64_t cols, const std::vector<std::byte>& data) {
   std::vector<float> w(static_cast<std::size_t>(rows * cols));
+  if (type > DType::kQ6_K && type <= DType::kIQ1_M) {  // as Embed.GivesTheNumbersOfGgufPy has verified
+    const auto backend = make(Isa::kScalar, 1);
+    std::vector<TokenId> all(static_cast<std::size_t>(rows));
+    for (std::int64_t r = 0; r < rows; ++r) all[static_cast<std::size_t>(r)] = static_cast<TokenId>(r);
+    backend->embed(*backend->pack(type, rows, cols, data), all, 1.0f, {w.data(), rows, cols});
+    return w;
+  }
   const std::int64_t bytes = tensor::row_bytes(type, cols);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t k = 0; k < cols; ++k)
@@ -195,7 +225,7 @@ TEST(Linear, QuantisedMatchesDoubleOnQuantisedActivations) {
   unsigned seed = 1000;
   for (const Isa isa : isas()) {
     const auto backend = make(isa);
-    for (const DType type : kQuantised) {
+    for (const DType type : kQuantisedForms) {
       for (const std::int64_t cols : col_counts(type)) {
         for (const std::int64_t rows : kRowCounts) {
           ++seed;
@@ -224,7 +254,7 @@ TEST(Linear, FloatWeightsMatchDoubleToTheirPrecision) {
 
 TEST(Linear, EveryIsaGivesTheScalarBits) {
   const auto scalar = make(Isa::kScalar, 1);
-  for (const DType type : kQuantised) {
+  for (const DType type : kQuantisedForms) {
     for (const std::int64_t tokens : {1, 2, 5, 8, 13, 16, 31, 70}) {
       const Problem p(type, 50, 768, tokens, static_cast<unsigned>(tokens));
       const std::vector<float> expected = run(*scalar, p, p.input());
@@ -237,8 +267,8 @@ TEST(Linear, EveryIsaGivesTheScalarBits) {
 // A row's bits do not depend on the rows beside it, their number, its place, or the threads.
 TEST(Linear, RowsAreIndependent) {
   for (const Isa isa : isas()) {
-    for (std::size_t i = 0; i <= std::size(kAll); ++i) {
-      const bool wide = i == std::size(kAll);  // BF16 again, with activations of one term
+    for (std::size_t i = 0; i <= kAll.size(); ++i) {
+      const bool wide = i == kAll.size();  // BF16 again, with activations of one term
       const DType type = wide ? DType::kBF16 : kAll[i];
       const Problem p(type, 40, wide ? 1056 : 512, 70, 11);
       const std::vector<float> all = run(*make(isa, 1), p, p.input());
@@ -398,7 +428,7 @@ TEST(Linear, NonFiniteScalesDoNotCrash) {
   std::mt19937 rng(9);
   for (const Isa isa : isas()) {
     const auto backend = make(isa);
-    for (const DType type : kQuantised) {
+    for (const DType type : kQuantisedForms) {
       for (const std::int64_t tokens : {1, 17}) {
         Problem p(type, 20, 512, tokens, 3);
         for (std::byte& b : p.data) b = static_cast<std::byte>(rng());  // any bytes at all
@@ -441,12 +471,95 @@ TEST(Embed, ReturnsTheFilesNumbers) {
   }
 }
 
+// Blocks and the values that gguf-py's `gguf.quants` has for them (tools/gen_quant_tables.py).
+struct QuantValues {
+  std::vector<std::byte> blocks;
+  std::vector<float> values;
+};
+
+QuantValues read_values(DType type) {
+  std::ifstream file(WEIR_SOURCE_DIR "/tests/golden/quants/" + std::string(info(type).name) + ".bin", std::ios::binary);
+  std::uint32_t bytes = 0;
+  file.read(reinterpret_cast<char*>(&bytes), 4);
+  QuantValues read;
+  read.blocks.resize(bytes);
+  file.read(reinterpret_cast<char*>(read.blocks.data()), bytes);
+  read.values.resize(bytes / static_cast<std::size_t>(info(type).block_bytes) *
+                     static_cast<std::size_t>(info(type).block_elements));
+  file.read(reinterpret_cast<char*>(read.values.data()), static_cast<std::streamsize>(4 * read.values.size()));
+  EXPECT_TRUE(file.good() && bytes > 0) << info(type).name;
+  return read;
+}
+
+TEST(Embed, GivesTheNumbersOfGgufPy) {
+  int types = 0;
+  for (int i = 0; i <= static_cast<int>(DType::kIQ1_M); ++i) {
+    const auto type = static_cast<DType>(i);
+    if (!tensor::is_quantised(type)) continue;
+    ++types;
+    const QuantValues expected = read_values(type);
+    for (const std::int64_t rows : {1, 2}) {
+      const auto cols = static_cast<std::int64_t>(expected.values.size()) / rows;
+      for (const Isa isa : isas()) {
+        const auto backend = make(isa);
+        const auto weight = backend->pack(type, rows, cols, expected.blocks);
+        std::vector<float> rows_of(expected.values.size());
+        const std::vector<TokenId> ids = rows == 1 ? std::vector<TokenId>{0} : std::vector<TokenId>{0, 1};
+        backend->embed(*weight, ids, 1.0f, {rows_of.data(), rows, cols});
+        ASSERT_EQ(rows_of, expected.values) << label(isa, type);
+        // The kernels' own decoding, seen through activations that pick one input each.
+        const auto exact = make(isa, 1, Compute::kExact);
+        const std::int64_t picked = std::min<std::int64_t>(cols, 64);
+        std::vector<float> x(static_cast<std::size_t>(picked * cols)), y(static_cast<std::size_t>(picked * rows));
+        for (std::int64_t k = 0; k < picked; ++k) x[static_cast<std::size_t>(k * cols + k * (cols / picked))] = 1;
+        const auto exact_weight = exact->pack(type, rows, cols, expected.blocks);
+        const LinearOutput output = {exact_weight.get(), nullptr, {y.data(), picked, rows}, false};
+        exact->linear({{x.data(), picked, cols}, nullptr, 0, {&output, 1}});
+        for (std::int64_t k = 0; k < picked; ++k) {
+          for (std::int64_t r = 0; r < rows; ++r)
+            ASSERT_EQ(y[static_cast<std::size_t>(k * rows + r)],
+                      expected.values[static_cast<std::size_t>(r * cols + k * (cols / picked))])
+                << label(isa, type);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(types, 23);
+}
+
+// The IQ types below four bits are indices into grids in the file and codes in memory.
+double allowed_growth(DType type) {
+  switch (type) {
+    case DType::kIQ2_XXS:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S:
+    case DType::kIQ1_M:
+    case DType::kIQ1_S:
+      return 2.35;
+    case DType::kIQ3_XXS:
+    case DType::kIQ3_S:
+    case DType::kTQ1_0:
+      return 1.45;
+    case DType::kTQ2_0:
+    case DType::kMXFP4:
+    case DType::kNVFP4:
+    case DType::kQ3_K:
+    case DType::kIQ4_XS:
+      return 1.13;
+    default:
+      return 1.04;
+  }
+}
+
 TEST(Pack, TakesAboutTheFilesSize) {
   const auto backend = make(best_isa(), 1);
-  for (const DType type : kAll) {
+  for (int i = 0; i <= static_cast<int>(DType::kIQ1_M); ++i) {
+    const auto type = static_cast<DType>(i);
+    if (type == DType::kI32) continue;
     const Problem p(type, 64, 2048, 1, 1);
     const auto weight = backend->pack(type, p.rows, p.cols, p.data);
-    EXPECT_LE(static_cast<double>(weight->bytes()), 1.04 * static_cast<double>(p.data.size())) << info(type).name;
+    EXPECT_LE(static_cast<double>(weight->bytes()), allowed_growth(type) * static_cast<double>(p.data.size()))
+        << info(type).name;
   }
 }
 

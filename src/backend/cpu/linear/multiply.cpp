@@ -35,6 +35,33 @@ Ahead nothing_ahead(const uint8_t* codes) {
   return {.codes = codes, .stride = 0, .block = 0, .shared = 1, .scales = nullptr, .scale_bytes = 0};
 }
 
+// Which of the activations' sums a format's kernels take.
+struct HalfSums {
+  const float* s[2];
+  const std::int32_t* offset[2];
+};
+
+HalfSums half_sums(Format format, const QuantRow& a) {
+  const Form& form = kForm[format];
+  HalfSums sums = {{a.s, nullptr}, {nullptr, nullptr}};
+  if (form.halves == 2) {
+    if (has_min(format)) sums.s[0] = a.s_half[0], sums.s[1] = a.s_half[1];
+    const auto& offset = form.zero == 32 ? a.offset32 : a.offset128_half;
+    if (form.zero != 0) sums.offset[0] = offset[0], sums.offset[1] = offset[1];
+  } else {
+    sums.offset[0] = form.zero == 8     ? a.offset8
+                     : form.zero == 16  ? a.offset16
+                     : form.zero == 128 ? a.offset128
+                                        : nullptr;
+  }
+  return sums;
+}
+
+template <class T>
+const T* shifted(const T* from, int64_t by) {
+  return from == nullptr ? nullptr : from + by;
+}
+
 // Calls store(first row, rows).
 template <class F>
 GroupsDone groups_done(const F& store) {
@@ -90,11 +117,7 @@ void LinearLayers::each_tile(const PanelRun& run, const PanelRun& next, int64_t 
 void LinearLayers::multiply_quant(const PanelRun& run, const PanelRun& next, const Activations& a, float* sums) const {
   const Format format = run.weight->format();
   const int64_t blocks = run.weight->blocks();
-  const std::int32_t* offset = nullptr;
-  if (format == kQ4_0) offset = a.quant.offset8;
-  if (format == kQ5_0) offset = a.quant.offset16;
-  if (format == kQ6_K) offset = a.quant.offset32[0];
-  if (format == kQ8_0) offset = a.quant.offset128;
+  const HalfSums sums_of = half_sums(format, a.quant);
   each_tile(run, next, blocks, a.rows, a.group[kQuant],
             [&](const Panels& panels, int64_t first, int64_t count, int64_t row, int64_t rows, const Ahead& ahead) {
               const int64_t at = row * blocks + first * rows;
@@ -102,11 +125,14 @@ void LinearLayers::multiply_quant(const PanelRun& run, const PanelRun& next, con
                                       .first = first,
                                       .blocks = count,
                                       .rows = static_cast<int>(rows),
+                                      .group_shift = run.weight->group_shift(),
+                                      .table = run.weight->table(),
                                       .a = a.quant.a + at * kBlock,
                                       .d = a.quant.d + at,
-                                      .s = a.quant.s + at,
-                                      .offset = offset == nullptr ? nullptr : offset + at,
-                                      .offset2 = format == kQ6_K ? a.quant.offset32[1] + at : nullptr,
+                                      .s = sums_of.s[0] + at,
+                                      .s2 = shifted(sums_of.s[1], at),
+                                      .offset = shifted(sums_of.offset[0], at),
+                                      .offset2 = shifted(sums_of.offset[1], at),
                                       .ahead = ahead,
                                       .acc = sums + row * kPanel,
                                       .acc_stride = a.sum_rows * kPanel};
@@ -154,7 +180,15 @@ void LinearLayers::multiply_exact(const PanelRun& run, const Activations& a, Wor
     const uint8_t* base = weight.panel(run.panel + p);
     for (int64_t first = 0; first < weight.blocks(); first += kExactBlocks) {
       const int64_t count = std::min(kExactBlocks, weight.blocks() - first);
-      kernels_.dequantise(weight.format(), base, base + weight.codes_at(), first, count, floats(worker.scratch));
+      const Dequantise widen = {.format = weight.format(),
+                                .group_shift = weight.group_shift(),
+                                .table = weight.table(),
+                                .scales = base,
+                                .codes = base + weight.codes_at(),
+                                .first = first,
+                                .count = count,
+                                .to = floats(worker.scratch)};
+      kernels_.dequantise(&widen);
       for (int64_t row = 0; row < a.rows; row += a.group[kFloat]) {
         const int64_t rows = std::min(a.group[kFloat], a.rows - row);
         const FloatTile tile = {.panels = {.scales = nullptr, .codes = widened, .stride = 0, .count = 1},
@@ -192,15 +226,19 @@ void LinearLayers::multiply_gemm(const PanelRun& run, const PanelRun& next, cons
                            .acc_stride = a.sum_rows * kPanel};
     return kernels_.bf16_gemm(&gemm);
   }
+  const HalfSums sums_of = half_sums(weight.format(), a.quant);
   const QuantGemm gemm = {.first_panel = weight.panel(run.panel),
                           .panel_bytes = weight.panel_bytes(),
                           .codes_at = weight.codes_at(),
                           .panels = static_cast<int>(run.count),
                           .blocks = weight.blocks(),
                           .groups = (a.rows + kTileRows - 1) / kTileRows,
+                          .group_shift = weight.group_shift(),
+                          .table = weight.table(),
                           .a = a.quant.a,
                           .d = a.quant.d,
-                          .s = a.quant.s,
+                          .s = sums_of.s[0],
+                          .s2 = sums_of.s[1],
                           .next = ahead,
                           .done = done,
                           .acc = sums,
@@ -275,7 +313,7 @@ void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panel
                                  .outputs = std::min(run.count * kPanel, gate.rows() - column),
                                  .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
                                  .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
-                                 .gelu = call.activation == Activation::kGeluTanh,
+                                 .activation = static_cast<int>(call.activation),
                                  .y = call.y.row(first + row) + column,
                                  .stride = call.y.stride};
     kernels_.store_gated(&tile);

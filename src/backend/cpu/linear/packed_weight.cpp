@@ -1,6 +1,7 @@
 #include "backend/cpu/linear/packed_weight.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -40,60 +41,46 @@ Format format_of(DType dtype) {
       return kQ5_K;
     case DType::kQ6_K:
       return kQ6_K;
-    case DType::kI32:
-      break;
+    default:
+      const ForeignType* foreign = foreign_type(dtype);
+      CHECK(foreign != nullptr, "{} is no weight type", tensor::info(dtype).name);
+      return foreign->form;
   }
-  CHECK(false, "{} is no weight type", tensor::info(dtype).name);
 }
 
 int64_t code_bytes(Format format) {
-  switch (format) {
-    case kQ4_0:
-    case kQ4_1:
-    case kQ4_K:
-      return 256;
-    case kQ5_0:
-    case kQ5_1:
-    case kQ5_K:
-      return 320;
-    case kQ6_K:
-      return 384;
-    default:
-      return 512;
-  }
+  return 64 * kForm[format].code_bits;
 }
 
-int64_t scale_bytes(Format format) {  // per block of 32
-  switch (format) {
-    case kQ4_1:
-    case kQ5_1:
-      return 64;
-    case kQ4_K:
-    case kQ5_K:
-      return 40;
-    case kQ6_K:
-      return 36;
-    default:
-      return 32;
+// The scales of a panel of `blocks` blocks.
+int64_t scale_section_bytes(Format format, int group_shift, int64_t blocks) {
+  const Form& form = kForm[format];
+  const int64_t supers = (blocks + 7) / 8;
+  switch (form.scales) {
+    case kNone:
+      return 0;
+    case kHalf:
+      return 32 * blocks;
+    case kHalfMin:
+      return 64 * blocks;
+    case kSuperMin:
+    case kSuper2:
+      return 320 * supers;
+    case kSuper6:
+      return 288 * supers;
+    case kBrain:
+      return 32 * form.halves * blocks;
+    case kSub:
+      return (64 + 128 * form.halves) * supers;
+    case kGroup:
+    case kGroupD:
+      return (form.scales == kGroup ? kGroupBytes : kGroupDBytes) * ((blocks + (1 << group_shift) - 1) >> group_shift);
   }
+  CHECK(false, "scales {}", static_cast<int>(form.scales));
 }
 
 int64_t round_up(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;
-}
-
-uint32_t load32(const void* from) {
-  uint32_t value;
-  std::memcpy(&value, from, 4);
-  return value;
-}
-
-void store32(uint8_t* to, uint32_t value) {
-  std::memcpy(to, &value, 4);
-}
-
-void store16(uint8_t* to, uint16_t value) {
-  std::memcpy(to, &value, 2);
 }
 
 // Of each nibble of x the lowest bit, the eight of them side by side.
@@ -140,13 +127,7 @@ Block load_block(const std::byte* row, int64_t index) {
   return block;
 }
 
-// pack_block<Format>: block (or block of 256) `index` of a row into lane r of the panel.
-struct Lane {
-  uint8_t* scales;
-  uint8_t* codes;
-  int r;
-};
-
+// Block (or block of 256) `index` of a row into a lane of the panel.
 template <class Block>
 void pack_simple(const std::byte* row, int64_t index, const Lane& lane) {
   constexpr bool kMin = requires(Block b) { b.m; };
@@ -216,6 +197,7 @@ void pack_q6_k(const std::byte* row, int64_t index, const Lane& lane) {
 void pack_block(Format format, const std::byte* row, int64_t index, const Lane& lane) {
   switch (format) {
     case kQ4_0:
+    case kTable4Half:
       return pack_simple<tensor::BlockQ4_0>(row, index, lane);
     case kQ4_1:
       return pack_simple<tensor::BlockQ4_1>(row, index, lane);
@@ -236,10 +218,6 @@ void pack_block(Format format, const std::byte* row, int64_t index, const Lane& 
   }
 }
 
-bool is_super(Format format) {
-  return format == kQ4_K || format == kQ5_K || format == kQ6_K;
-}
-
 // Source bytes a worker packs before it lets go of them: large enough that the system call is noise, small beside a
 // model.
 constexpr int64_t kConsumedBytes = 4 << 20;
@@ -248,7 +226,7 @@ constexpr int64_t kConsumedBytes = 4 << 20;
 
 PackedWeight::PackedWeight(ThreadPool& pool, DType dtype, int64_t rows, int64_t cols, std::span<const std::byte> data,
                            const std::function<void(std::span<const std::byte>)>& consumed)
-    : format_(format_of(dtype)) {
+    : format_(format_of(dtype)), foreign_(foreign_type(dtype)) {
   CHECK(rows > 0 && cols > 0, "{} x {}", rows, cols);
   const int64_t row_bytes = tensor::row_bytes(dtype, cols);
   CHECK(static_cast<int64_t>(data.size()) == rows * row_bytes, "{} bytes for {} rows of {}", data.size(), rows,
@@ -257,18 +235,7 @@ PackedWeight::PackedWeight(ThreadPool& pool, DType dtype, int64_t rows, int64_t 
   cols_ = cols;
   dtype_ = dtype;
   panels_ = (rows + kPanel - 1) / kPanel;
-  if (is_quantised(format_)) {
-    blocks_ = cols / kBlock;
-    block_bytes_ = code_bytes(format_);
-    block_scale_bytes_ = scale_bytes(format_);
-    codes_at_ = round_up(blocks_ * block_scale_bytes_, 64);
-    panel_bytes_ = codes_at_ + blocks_ * block_bytes_;
-  } else {
-    const int64_t inputs = format_ == kBF16 ? round_up(cols, kBlock) : cols,
-                  input_bytes = kPanel * (format_ == kF32 ? 4 : 2);
-    block_bytes_ = kBlock * input_bytes;
-    panel_bytes_ = round_up(inputs * input_bytes, 64);
-  }
+  measure(pool, data);
   memory_ = Memory(static_cast<std::size_t>(panels_ * panel_bytes_));
   bytes_ = memory_.size();
   pool.run([&](int worker, int workers) {
@@ -283,14 +250,61 @@ PackedWeight::PackedWeight(ThreadPool& pool, DType dtype, int64_t rows, int64_t 
   });
 }
 
+// The largest groups of blocks that have the same scale (and zero point) in every row.
+int PackedWeight::common_group_shift(ThreadPool& pool, std::span<const std::byte> data) const {
+  const tensor::DTypeInfo& info = tensor::info(dtype_);
+  if (info.block_elements > kBlock) return kMaxGroupShift;
+  const auto size = static_cast<std::size_t>(info.block_bytes);
+  const std::size_t same = dtype_ == DType::kFloat8 ? sizeof(float) : offsetof(tensor::BlockInt8, qs);
+  const int64_t blocks = cols_ / kBlock;
+  std::vector<int> shifts(static_cast<std::size_t>(pool.threads()), kMaxGroupShift);
+  pool.run([&](int worker, int workers) {
+    int& shift = shifts[static_cast<std::size_t>(worker)];
+    const Range mine = share(rows_, worker, workers);
+    for (int64_t row = mine.begin; row < mine.end; ++row) {
+      const std::byte* first = data.data() + static_cast<std::size_t>(row * blocks) * size;
+      for (int64_t b = 1; b < blocks && shift > 0; ++b) {
+        const std::byte* block = first + static_cast<std::size_t>(b) * size;
+        if (std::memcmp(block, block - size, same) != 0)
+          shift = std::min(shift, std::countr_zero(static_cast<std::uint64_t>(b)));
+      }
+    }
+  });
+  return std::ranges::min(shifts);
+}
+
+void PackedWeight::measure(ThreadPool& pool, std::span<const std::byte> data) {
+  if (is_quantised(format_)) {
+    if (kForm[format_].scales == kGroup || format_ == kFloat8) group_shift_ = common_group_shift(pool, data);
+    if (foreign_ != nullptr && foreign_->table != nullptr) {
+      for (int i = 0; i < 16; ++i) table_.push_back(static_cast<uint8_t>(foreign_->table[i] + 128));
+    }
+    blocks_ = cols_ / kBlock;
+    block_bytes_ = code_bytes(format_);
+    const int64_t scales = scale_section_bytes(format_, group_shift_, blocks_);
+    block_scale_bytes_ = scales / blocks_;
+    codes_at_ = round_up(scales, 64);
+    panel_bytes_ = codes_at_ + blocks_ * block_bytes_;
+  } else {
+    const int64_t inputs = format_ == kBF16 ? round_up(cols_, kBlock) : cols_,
+                  input_bytes = kPanel * (format_ == kF32 ? 4 : 2);
+    block_bytes_ = kBlock * input_bytes;
+    panel_bytes_ = round_up(inputs * input_bytes, 64);
+  }
+}
+
 void PackedWeight::pack_panel(int64_t index, const std::byte* data) {
   auto* base = reinterpret_cast<uint8_t*>(memory_.data()) + index * panel_bytes_;
   const int64_t row_bytes = tensor::row_bytes(dtype_, cols_);
   const int lanes = static_cast<int>(std::min<int64_t>(kPanel, rows_ - index * kPanel));
   if (is_quantised(format_)) {
-    const int64_t count = is_super(format_) ? blocks_ / 8 : blocks_;
-    for (int64_t b = 0; b < count; ++b) {
-      for (int r = 0; r < lanes; ++r) pack_block(format_, data + r * row_bytes, b, {base, base + codes_at_, r});
+    const bool own = foreign_ == nullptr || foreign_->form == kTable4Half;  // IQ4_NL has the layout of Q4_0
+    for (int64_t b = 0; b < cols_ / tensor::info(dtype_).block_elements; ++b) {
+      for (int r = 0; r < lanes; ++r) {
+        const std::byte* row = data + r * row_bytes;
+        const Lane lane = {base, base + codes_at_, r};
+        own ? pack_block(format_, row, b, lane) : pack_foreign(*foreign_, group_shift_, row, b, lane);
+      }
     }
     return;
   }
@@ -311,50 +325,86 @@ namespace {
 // Reads one output's lane of a panel back, element by element.
 struct LaneReader {
   Format format;
+  int group_shift;
+  const uint8_t* table;
   const uint8_t* scales;
   const uint8_t* codes;
   int r;
 
-  float half(const uint8_t* at) const {
+  static uint16_t bits16(const uint8_t* at) {
     uint16_t bits;
     std::memcpy(&bits, at, 2);
-    return f32_from_f16(bits);
+    return bits;
+  }
+  static float half(const uint8_t* at) { return f32_from_f16(bits16(at)); }
+  float single(const uint8_t* at) const { return std::bit_cast<float>(load32(at + 4 * r)); }
+
+  // Of one half of block b; `zero` beside the format's own.
+  struct Scale {
+    float d = 0.0f, min = 0.0f;
+    int zero = 0;
+  };
+
+  Scale scale(int64_t b, int half_index) const {
+    const Form& form = kForm[format];
+    const int64_t sub = form.halves * (b % 8) + (form.halves == 2 ? half_index : 0);
+    switch (form.scales) {
+      case kNone:
+        return {};
+      case kGroupD:
+        return {single(scales + (b >> group_shift) * kGroupDBytes)};
+      case kHalf:
+        return {half(scales + b * 32 + 2 * r)};
+      case kHalfMin:
+        return {half(scales + b * 64 + 2 * r), half(scales + b * 64 + 32 + 2 * r)};
+      case kSuperMin: {
+        const uint8_t* s = scales + b / 8 * 320;
+        return {half(s + 2 * r) * static_cast<float>(s[64 + 16 * sub + r]),
+                half(s + 32 + 2 * r) * static_cast<float>(s[192 + 16 * sub + r])};
+      }
+      case kSuper6: {
+        const uint8_t* s = scales + b / 8 * 288;
+        return {half(s + 2 * r) * static_cast<float>(static_cast<std::int8_t>(s[32 + 16 * sub + r]))};
+      }
+      case kBrain: {
+        const int64_t at = form.halves * b + (form.halves == 2 ? half_index : 0);
+        return {f32_from_bf16(bits16(scales + at * 32 + 2 * r))};
+      }
+      case kSub: {
+        const uint8_t* s = scales + b / 8 * (64 + 128 * form.halves);
+        return {single(s) * static_cast<float>(static_cast<std::int8_t>(s[64 + 16 * sub + r]))};
+      }
+      case kSuper2: {
+        const uint8_t* s = scales + b / 8 * 320;
+        const int both = s[64 + 16 * sub + r];
+        return {half(s + 2 * r) * static_cast<float>(both & 15), half(s + 32 + 2 * r) * static_cast<float>(both >> 4)};
+      }
+      case kGroup: {
+        const uint8_t* s = scales + (b >> group_shift) * kGroupBytes;
+        return {single(s), 0.0f, static_cast<std::int16_t>(bits16(s + 64 + 2 * r))};
+      }
+    }
+    return {};
   }
 
-  void block_scale(int64_t b, int half_index, float* scale, float* min) const {
-    const int64_t super = b / 8, j = b % 8;
-    *min = 0.0f;
-    if (format == kQ4_K || format == kQ5_K) {
-      const uint8_t* s = scales + super * 320;
-      *scale = half(s + 2 * r) * static_cast<float>(s[64 + 16 * j + r]);
-      *min = half(s + 32 + 2 * r) * static_cast<float>(s[192 + 16 * j + r]);
-    } else if (format == kQ6_K) {
-      const uint8_t* s = scales + super * 288;
-      *scale = half(s + 2 * r) * static_cast<float>(static_cast<std::int8_t>(s[32 + 16 * (2 * j + half_index) + r]));
-    } else {
-      const bool has_min = format == kQ4_1 || format == kQ5_1;
-      *scale = half(scales + b * (has_min ? 64 : 32) + 2 * r);
-      if (has_min) *min = half(scales + b * 64 + 32 + 2 * r);
-    }
-  }
+  float float8(int64_t b, int k) const { return tensor::f32_from_e4m3(codes[512 * b + kPanel * k + r]); }
 
   int code(int64_t b, int k) const {
+    const int bits = kForm[format].code_bits;
     const uint8_t* c = codes + b * code_bytes(format) + 4 * r;
     const int quad = k / 4, e = k % 4;
-    if (format == kQ8_0) return c[64 * quad + e] - 128;
-    const int nibble = (c[64 * (quad % 4) + e] >> (quad >= 4 ? 4 : 0)) & 15;
-    switch (format) {
-      case kQ4_0:
-        return nibble - 8;
-      case kQ5_0:
-      case kQ5_1:
-      case kQ5_K:
-        return (nibble | ((c[256 + e] >> quad) & 1) << 4) - (format == kQ5_0 ? 16 : 0);
-      case kQ6_K:
-        return (nibble | ((c[256 + 64 * (quad / 4) + e] >> (2 * (quad % 4))) & 3) << 4) - 32;
-      default:
-        return nibble;
+    int code;
+    if (bits == 8) {
+      code = c[64 * quad + e];
+    } else if (bits <= 3) {
+      code = c[64 * (quad / 4) + e] >> (2 * (quad % 4)) & 3;
+      if (bits == 3) code |= (c[128 + e] >> quad & 1) << 2;
+    } else {
+      code = c[64 * (quad % 4) + e] >> (quad >= 4 ? 4 : 0) & 15;
+      if (bits == 5) code |= (c[256 + e] >> quad & 1) << 4;
+      if (bits == 6) code |= (c[256 + 64 * (quad / 4) + e] >> (2 * (quad % 4)) & 3) << 4;
     }
+    return (table == nullptr ? code : table[code]) - kForm[format].zero;
   }
 };
 
@@ -378,13 +428,14 @@ void PackedWeight::dequantise_row(int64_t row, float scale, float* out) const {
     }
     return;
   }
-  const LaneReader lane{format_, base, base + codes_at_, r};
+  const LaneReader lane{format_, group_shift_, table(), base, base + codes_at_, r};
   for (int64_t b = 0; b < blocks_; ++b) {
-    float block_scale = 0.0f, min = 0.0f;
+    LaneReader::Scale of_block;
     for (int k = 0; k < kBlock; ++k) {
-      if (k % 16 == 0) lane.block_scale(b, k / 16, &block_scale, &min);
-      const float product = block_scale * static_cast<float>(lane.code(b, k));
-      out[b * kBlock + k] = (product + min) * scale;
+      if (k % 16 == 0) of_block = lane.scale(b, k / 16);
+      const float value = format_ == kFloat8 ? lane.float8(b, k) : static_cast<float>(lane.code(b, k) - of_block.zero);
+      const float product = of_block.d * value;
+      out[b * kBlock + k] = (product + of_block.min) * scale;
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <limits>
 #include <numbers>
 #include <vector>
@@ -164,8 +165,19 @@ class Attention {
         call_.query_starts.front() >= 0 && call_.query_starts.back() <= call_.q.rows && call_.q.rows == call_.out.rows,
         "queries [{}, {}) of {}, out has {}", call_.query_starts.front(), call_.query_starts.back(), call_.q.rows,
         call_.out.rows);
+    CHECK(!selects() || (call_.window == 0 && call_.selected.rows >= call_.q.rows), "{} selections for {} queries",
+          call_.selected.rows, call_.q.rows);
     CHECK(call_.block_tables.rows >= static_cast<std::int64_t>(sequences), "{} block tables for {} sequences",
           call_.block_tables.rows, sequences);
+  }
+
+  bool selects() const { return call_.selected.data != nullptr; }
+  const std::int32_t* selected(int sequence, int row) const {
+    return call_.selected.row(call_.query_starts[static_cast<std::size_t>(sequence)] + row / group_);
+  }
+  int selected_count(int sequence, int row) const {
+    const std::int32_t* list = selected(sequence, row);
+    return static_cast<int>(std::find(list, list + call_.selected.cols, -1) - list);
   }
 
   int query_count(int sequence) const {
@@ -173,8 +185,9 @@ class Attention {
     return call_.query_starts[s + 1] - call_.query_starts[s];
   }
 
-  // Row r of a sequence sees positions [row_begin, row_end).
+  // Row r of a sequence sees positions [row_begin, row_end), or so many of the selected ones.
   int row_end(int sequence, int row) const {
+    if (selects()) return selected_count(sequence, row);
     return call_.seq_lens[static_cast<std::size_t>(sequence)] - query_count(sequence) + row / group_ + 1;
   }
   int row_begin(int sequence, int row) const {
@@ -209,25 +222,32 @@ class Attention {
       if (queries == 0) continue;
       CHECK((length - 1) / call_.kv.block_tokens < call_.block_tables.cols, "{} tokens in {} blocks of {}", length,
             call_.block_tables.cols, call_.kv.block_tokens);
-      const int rows = queries * group_;
-      const int tiles = (rows + most_rows - 1) / most_rows;
-      const int tile_rows = (rows + tiles - 1) / tiles;
-      const int heads = heads_per_unit(tile_rows);
-      // The last rows see most: they come first, so that the threads finish together.
-      for (int tile = tiles - 1; tile >= 0; --tile) {
-        for (int head = 0; head < call_.kv.heads; head += heads) {
-          Unit unit;
-          unit.sequence = sequence;
-          unit.first_head = head;
-          unit.heads = std::min(heads, call_.kv.heads - head);
-          unit.first_row = tile * tile_rows;
-          unit.rows = std::min(tile_rows, rows - unit.first_row);
-          unit.begin = row_begin(sequence, unit.first_row);
-          unit.end = row_end(sequence, unit.first_row + unit.rows - 1);
-          unit.first_run = unit.begin / kRunTokens;
-          unit.runs = (unit.end - 1) / kRunTokens - unit.first_run + 1;
-          scratch_.units.push_back(unit);
-        }
+      // Rows share a tile only where they look at the same positions: with selections, those of one token.
+      const int together = selects() ? 1 : queries;
+      for (int query = queries - together; query >= 0; query -= together)
+        plan_rows(sequence, query * group_, together * group_, most_rows);
+    }
+  }
+
+  void plan_rows(int sequence, int first_row, int rows, int most_rows) {
+    const int tiles = (rows + most_rows - 1) / most_rows;
+    const int tile_rows = (rows + tiles - 1) / tiles;
+    const int heads = heads_per_unit(tile_rows);
+    // The last rows see most: they come first, so that the threads finish together.
+    for (int tile = tiles - 1; tile >= 0; --tile) {
+      for (int head = 0; head < call_.kv.heads; head += heads) {
+        Unit unit;
+        unit.sequence = sequence;
+        unit.first_head = head;
+        unit.heads = std::min(heads, call_.kv.heads - head);
+        unit.first_row = first_row + tile * tile_rows;
+        unit.rows = std::min(tile_rows, first_row + rows - unit.first_row);
+        unit.begin = row_begin(sequence, unit.first_row);
+        unit.end = row_end(sequence, unit.first_row + unit.rows - 1);
+        CHECK(unit.begin < unit.end, "a query of sequence {} sees nothing", sequence);
+        unit.first_run = unit.begin / kRunTokens;
+        unit.runs = (unit.end - 1) / kRunTokens - unit.first_run + 1;
+        scratch_.units.push_back(unit);
       }
     }
   }
@@ -352,10 +372,42 @@ class Attention {
   }
 
   void find_tile(const Unit& unit, int start, TileVectors& tile) const {
-    const KvLayerView& kv = call_.kv;
-    const std::int32_t* table = call_.block_tables.row(unit.sequence);
     tile.begin = std::max(unit.begin - start, 0);
     tile.end = std::min(unit.end - start, kTileTokens);
+    if (selects()) {
+      find_selected(unit, start, tile);
+    } else {
+      find_neighbours(unit, start, tile);
+    }
+    for (auto* vectors : {&tile.keys, &tile.values}) {  // what nobody sees must be readable all the same
+      const std::byte* seen = (*vectors)[static_cast<std::size_t>(tile.begin)];
+      std::fill_n(vectors->begin(), tile.begin, seen);
+      std::fill(vectors->begin() + tile.end, vectors->end(), seen);
+    }
+  }
+
+  void find_selected(const Unit& unit, int start, TileVectors& tile) const {
+    const KvLayerView& kv = call_.kv;
+    const std::int32_t* table = call_.block_tables.row(unit.sequence);
+    const std::int32_t* positions = selected(unit.sequence, unit.first_row) + start;
+    for (int t = tile.begin; t < tile.end; ++t) {
+      CHECK(positions[t] >= 0 && positions[t] < call_.seq_lens[static_cast<std::size_t>(unit.sequence)],
+            "position {} of sequence {} is selected", positions[t], unit.sequence);
+      const std::int64_t block = table[positions[t] / kv.block_tokens], offset = positions[t] % kv.block_tokens;
+      CHECK(block >= 0, "position {} of sequence {} has no block", positions[t], unit.sequence);
+      const std::byte* layer = kv.base + block * kv.block_stride;
+      const std::int64_t place = std::int64_t{unit.first_head} * kv.block_tokens + offset;
+      const std::byte* key = layer + place * key_bytes_;
+      tile.keys[static_cast<std::size_t>(t)] = key;
+      tile.values[static_cast<std::size_t>(t)] =
+          kv.values_in_keys ? key
+                            : layer + std::int64_t{kv.heads} * kv.block_tokens * key_bytes_ + place * value_bytes_;
+    }
+  }
+
+  void find_neighbours(const Unit& unit, int start, TileVectors& tile) const {
+    const KvLayerView& kv = call_.kv;
+    const std::int32_t* table = call_.block_tables.row(unit.sequence);
     int index = (start + tile.begin) / kv.block_tokens, offset = (start + tile.begin) % kv.block_tokens;
     for (int t = tile.begin; t < tile.end; ++index, offset = 0) {
       const std::int64_t block = table[index];
@@ -370,11 +422,6 @@ class Attention {
         tile.values[static_cast<std::size_t>(t)] = value;
       }
     }
-    for (auto* vectors : {&tile.keys, &tile.values}) {  // what nobody sees must be readable all the same
-      const std::byte* seen = (*vectors)[static_cast<std::size_t>(tile.begin)];
-      std::fill_n(vectors->begin(), tile.begin, seen);
-      std::fill(vectors->begin() + tile.end, vectors->end(), seen);
-    }
   }
 
   void merge(const Unit& unit, const Accumulator& run, const Accumulator& total) const {
@@ -383,7 +430,11 @@ class Attention {
 
   void finish(const Unit& unit, const Accumulator& total) const {
     for (int row = 0; row < unit.all_rows(); ++row) {
-      kernels_.attention_finish(value_dim_, total.sum[row], total.out + std::int64_t{row} * padded_dim_,
+      float sum = total.sum[row];
+      // Far above all scores this is infinite, and the result 0, as it should be.
+      if (call_.sinks != nullptr)
+        sum += std::exp2(call_.sinks[head(unit, row)] * std::numbers::log2e_v<float> - total.max[row]);
+      kernels_.attention_finish(value_dim_, sum, total.out + std::int64_t{row} * padded_dim_,
                                 call_.out.row(token(unit, row)) + head(unit, row) * value_dim_);
     }
   }

@@ -22,6 +22,8 @@ struct Shape {
   DType dtype = DType::kF32;
   int value_dim = 0;  // 0: dim
   bool values_in_keys = false;
+  std::vector<float> sinks = {};  // of each head, or none
+  int selected = 0;               // positions that each query sees, at most; 0: all
 
   int value_size() const { return value_dim == 0 ? dim : value_dim; }
   std::int64_t width() const { return std::int64_t{heads} * dim; }
@@ -46,6 +48,21 @@ struct Sequence {
   int length = 0;   // tokens written
   int queries = 0;  // the last so many are computed
 };
+
+// The positions that the query at `position` sees, in ascending order.
+std::vector<std::int32_t> selection(const Shape& shape, std::uint64_t seed, int position) {
+  std::vector<std::int32_t> all(static_cast<std::size_t>(position) + 1);
+  std::iota(all.begin(), all.end(), 0);
+  if (shape.selected == 0 || position < shape.selected) return all;
+  for (int i = 0; i < shape.selected; ++i) {
+    const double u = uniform(seed * 1000 + static_cast<std::uint64_t>(position), static_cast<std::uint64_t>(i));
+    std::swap(all[static_cast<std::size_t>(i)],
+              all[static_cast<std::size_t>(i + static_cast<int>(u * (position + 1 - i)))]);
+  }
+  all.resize(static_cast<std::size_t>(shape.selected));
+  std::sort(all.begin(), all.end());
+  return all;
+}
 
 // A paged arena full of NaN, into which sequences are written through scattered block tables.
 class Arena {
@@ -140,9 +157,14 @@ constexpr float kScale = 0.11f;
 std::vector<float> attend(ThreadPool& pool, Isa isa, const Shape& shape, const Arena& arena,
                           const std::vector<Sequence>& batch, AttentionScratch& scratch) {
   std::vector<float> q;
-  std::vector<std::int32_t> starts = {0}, lengths;
+  std::vector<std::int32_t> starts = {0}, lengths, selected;
   for (const Sequence& s : batch) {
     for (int i = s.length - s.queries; i < s.length; ++i) {
+      if (shape.selected > 0) {
+        auto list = selection(shape, s.seed, i);
+        list.resize(static_cast<std::size_t>(shape.selected), -1);
+        selected.insert(selected.end(), list.begin(), list.end());
+      }
       const auto row = random_row(s.seed, i, 0, shape.width());
       q.insert(q.end(), row.begin(), row.end());
     }
@@ -162,6 +184,8 @@ std::vector<float> attend(ThreadPool& pool, Isa isa, const Shape& shape, const A
   call.window = shape.window;
   call.scale = kScale;
   call.softcap = shape.softcap;
+  if (!shape.sinks.empty()) call.sinks = shape.sinks.data();
+  if (shape.selected > 0) call.selected = {selected.data(), starts.back(), shape.selected};
   attention(pool, isa, call, scratch);
   return out;
 }
@@ -177,7 +201,9 @@ std::vector<double> expected(const Shape& shape, const Arena& arena, const std::
         const int kv_head = head / (shape.heads / shape.kv_heads);
         std::vector<double> weights, result(static_cast<std::size_t>(shape.value_size()), 0.0);
         const int first = shape.window > 0 ? std::max(0, p + 1 - shape.window) : 0;
-        for (int t = first; t <= p; ++t) {
+        std::vector<std::int32_t> seen = selection(shape, sequence.seed, p);
+        seen.erase(seen.begin(), std::lower_bound(seen.begin(), seen.end(), first));
+        for (const int t : seen) {
           double score = 0;
           for (int d = 0; d < shape.dim; ++d) {
             score += double{q[static_cast<std::size_t>(head * shape.dim + d)]} * arena.stored(s, false, kv_head, t, d);
@@ -186,14 +212,13 @@ std::vector<double> expected(const Shape& shape, const Arena& arena, const std::
           if (shape.softcap > 0) score = shape.softcap * std::tanh(score / shape.softcap);
           weights.push_back(score);
         }
-        const double top = *std::max_element(weights.begin(), weights.end());
-        double sum = 0;
+        double top = *std::max_element(weights.begin(), weights.end());
+        if (!shape.sinks.empty()) top = std::max(top, double{shape.sinks[static_cast<std::size_t>(head)]});
+        double sum = shape.sinks.empty() ? 0.0 : std::exp(shape.sinks[static_cast<std::size_t>(head)] - top);
         for (double& w : weights) sum += w = std::exp(w - top);
-        for (int t = first; t <= p; ++t) {
-          for (int d = 0; d < shape.value_size(); ++d) {
-            result[static_cast<std::size_t>(d)] +=
-                weights[static_cast<std::size_t>(t - first)] / sum * arena.stored(s, true, kv_head, t, d);
-          }
+        for (std::size_t i = 0; i < seen.size(); ++i) {
+          for (int d = 0; d < shape.value_size(); ++d)
+            result[static_cast<std::size_t>(d)] += weights[i] / sum * arena.stored(s, true, kv_head, seen[i], d);
         }
         out.insert(out.end(), result.begin(), result.end());
       }
@@ -273,6 +298,30 @@ TEST_P(AttentionTest, AgreesWithTheDefinition) {
   for (const Shape& shape : shapes) expect_definition(shape, batch);
 }
 
+// A logit of nothing, from negligible to overwhelming.
+TEST_P(AttentionTest, SinksTakeTheirShare) {
+  Shape shape = {.heads = 4, .kv_heads = 2, .dim = 32, .block_tokens = 16, .window = 70, .dtype = DType::kF16};
+  shape.sinks = {-200.0f, 0.5f, 3.0f, 5000.0f};
+  const std::vector<Sequence> batch = {{1, 1, 1}, {2, 100, 100}, {4, 580, 3}};
+  expect_definition(shape, batch);
+  shape.softcap = 4.0f;
+  expect_definition(shape, batch);
+}
+
+TEST_P(AttentionTest, SelectedPositionsAreAllThatIsSeen) {
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const bool latent : {false, true}) {
+      Shape shape = {.heads = latent ? 9 : 6, .kv_heads = latent ? 1 : 2, .dim = 40, .block_tokens = 5, .dtype = type};
+      if (latent) {
+        shape.value_dim = 32;
+        shape.values_in_keys = true;
+      }
+      shape.selected = 71;
+      expect_definition(shape, {{1, 1, 1}, {2, 100, 60}, {3, 71, 3}, {4, 600, 3}});
+    }
+  }
+}
+
 // DeepSeek's shape: keys of 576, the first 512 of which are the value; few and many query heads on the one KV head.
 // A sanitizer makes the many take minutes and sees the same code with few.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -343,6 +392,25 @@ TEST_P(AttentionTest, BitsDoNotDependOnChunksBlocksOrThreads) {
       EXPECT_TRUE(same_bits(in_chunks(pool, GetParam(), shape, sequence, {512}, scratch), want)) << threads;
     }
   }
+}
+
+TEST_P(AttentionTest, BitsOfSelectionsDoNotDependOnChunksBlocksOrThreads) {
+  Shape shape = {.heads = 7, .kv_heads = 1, .dim = 80, .dtype = DType::kF16, .value_dim = 64, .values_in_keys = true};
+  const Sequence sequence = {11, 640, 640};
+  shape.selected = 520;  // more than one run
+  const auto want = in_chunks(pool_, GetParam(), shape, sequence, {sequence.length}, scratch_);
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    AttentionScratch scratch;
+    shape.block_tokens = threads == 1 ? 1 : 7;
+    EXPECT_TRUE(same_bits(in_chunks(pool, GetParam(), shape, sequence, {1}, scratch), want)) << threads;
+    EXPECT_TRUE(same_bits(in_chunks(pool, GetParam(), shape, sequence, {7, 64, 1, 33, 511}, scratch), want)) << threads;
+  }
+  // All positions selected are the same as no selection.
+  shape.selected = 640;
+  const auto all = in_chunks(pool_, GetParam(), shape, sequence, {100}, scratch_);
+  shape.selected = 0;
+  EXPECT_TRUE(same_bits(in_chunks(pool_, GetParam(), shape, sequence, {100}, scratch_), all));
 }
 
 TEST_P(AttentionTest, BitsDoNotDependOnNeighbours) {

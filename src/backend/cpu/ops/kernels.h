@@ -5,7 +5,7 @@
 // for a newer CPU could be the one the linker keeps for everybody. This header therefore holds plain data only.
 //
 // Every kernel gives a row the same bits whatever rows are beside it. Between ISAs bits may differ, except in
-// head_norm_rope and store_kv, which use only correctly rounded operations in an order of their own.
+// head_norm_rope, delta_step and store_kv, which use only correctly rounded operations in an order of their own.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +56,19 @@ struct AttentionTile {
   float* out = nullptr;  // [rows][padded_dim] running sum of 2^(score - max) * value, 0 at first
 };
 
+// A token's step of a gated delta net, in one head.
+struct DeltaStep {
+  int key_dim = 0, value_dim = 0;
+  const float* q = nullptr;  // [key_dim]
+  const float* k = nullptr;
+  const float* v = nullptr;  // [value_dim]
+  float decay = 0.0f;        // multiplies the state
+  float beta = 0.0f;
+  float* state = nullptr;   // [key_dim][value_dim]
+  float* change = nullptr;  // scratch [value_dim]
+  float* out = nullptr;     // [value_dim]
+};
+
 // One head of one row.
 struct HeadNormRope {
   float* x = nullptr;
@@ -77,7 +90,13 @@ struct OpKernels {
   // y = total * (1 / sum)
   void (*attention_finish)(int dim, float sum, const float* total, float* y);
 
+  // scores[t] = sum over rows r of weights[r] * max(0, q[r] · keys[t]), for all kTileTokens tokens of the tile; those
+  // outside [used_begin, used_end) may get anything. Needs of the tile: kind, key_dim, stored_keys, used_*, rows, q,
+  // and the scratch for keys.
+  void (*index_tile)(const AttentionTile& tile, const float* weights, float* scores);
+
   void (*head_norm_rope)(const HeadNormRope& head);
+  void (*delta_step)(const DeltaStep& step);
   void (*store_kv)(KvKind kind, const float* x, int dim, std::byte* to);  // to nearest even; F16 saturates at +-65504
   void (*softcap)(float* x, std::int64_t count, float cap);
   void (*exp2)(const float* x, std::int64_t count, float* y);  // 2^x for x <= 0, 0 below 2^-100

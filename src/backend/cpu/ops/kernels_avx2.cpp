@@ -16,8 +16,15 @@ namespace {
 
 }  // namespace
 
-const OpKernels kOpKernelsAvx2 = {attention_tile, attention_merge, attention_finish, head_norm_rope,
-                                  store_kv,       softcap,         exp2_row};
+const OpKernels kOpKernelsAvx2 = {.attention_tile = attention_tile,
+                                  .attention_merge = attention_merge,
+                                  .attention_finish = attention_finish,
+                                  .index_tile = index_tile,
+                                  .head_norm_rope = head_norm_rope,
+                                  .delta_step = delta_step,
+                                  .store_kv = store_kv,
+                                  .softcap = softcap,
+                                  .exp2 = exp2_row};
 
 }  // namespace weir::backend::cpu
 

@@ -8,6 +8,13 @@
 
 namespace weir::backend::cpu {
 
+void layer_norm(ThreadPool& pool, Matrix<const float> x, const float* weight, const float* bias, float eps,
+                Matrix<float> out);
+void add(ThreadPool& pool, const AddCall& call);
+void copy_heads(ThreadPool& pool, const CopyHeadsCall& call);
+void multiply_sigmoid(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x);
+void multiply_silu(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x);
+
 void head_norm_rope(ThreadPool& pool, Isa isa, const HeadNormRopeCall& call);
 
 // F16 stores saturate at +-65504 instead of overflowing to infinity. head_dim must be a multiple of 8.

@@ -51,8 +51,10 @@ TEST_P(RowsTest, HeadNormRopeFollowsItsDefinition) {
                    {{y.data(), kRows, static_cast<std::int64_t>(width)},
                     head_dim,
                     norm ? weight.data() : nullptr,
+                    0,
                     1e-3f,
                     dims > 0 ? &rope : nullptr,
+                    0,
                     positions});
     for (int row = 0; row < kRows; ++row) {
       for (int head = 0; head < kHeads; ++head) {
@@ -241,8 +243,98 @@ TEST(GatherRows, CopiesTheNamedRowsInOrder) {
   gather_rows(pool, {x.data(), 20, kCols, 1010}, {}, {out.data(), 0, kCols});
 }
 
+// Latent attention's key: the latent is normed, what follows it is rotated.
+TEST_P(RowsTest, NormAndRotationOfDifferentParts) {
+  constexpr int kNormed = 20, kTurned = 8, kDim = kNormed + kTurned;
+  auto x = random_values(2 * kDim, 1);
+  const auto before = x, weight = random_values(kNormed, 2);
+  const std::vector<float> cos = {1.0f, 0.5f, 0.25f, 0.0f}, sin = {0.0f, 0.5f, 1.0f, -1.0f};
+  const RopeTable rope = {cos.data(), sin.data(), 1, kTurned, true};
+  const std::vector<std::int32_t> positions = {0};
+  head_norm_rope(pool_, GetParam(),
+                 {.x = {x.data(), 1, 2 * kDim},
+                  .head_dim = kDim,
+                  .norm_weight = weight.data(),
+                  .norm_dims = kNormed,
+                  .norm_eps = 1e-5f,
+                  .rope = &rope,
+                  .rope_begin = kNormed,
+                  .positions = positions});
+  for (int head = 0; head < 2; ++head) {
+    const float *was = before.data() + head * kDim, *is = x.data() + head * kDim;
+    double sum = 0;
+    for (int i = 0; i < kNormed; ++i) sum += double{was[i]} * was[i];
+    const double scale = 1 / std::sqrt(sum / kNormed + 1e-5);
+    for (int i = 0; i < kNormed; ++i) EXPECT_NEAR(is[i], was[i] * scale * weight[static_cast<std::size_t>(i)], 1e-5);
+    for (int i = 0; i < kTurned / 2; ++i) {
+      const float a = was[kNormed + 2 * i], b = was[kNormed + 2 * i + 1];
+      const auto p = static_cast<std::size_t>(i);
+      EXPECT_NEAR(is[kNormed + 2 * i], a * cos[p] - b * sin[p], 1e-6);
+      EXPECT_NEAR(is[kNormed + 2 * i + 1], b * cos[p] + a * sin[p], 1e-6);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryIsa, RowsTest, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
                          [](const auto& info) { return std::string(name(info.param)); });
+
+TEST(LayerNorm, FollowsItsDefinition) {
+  ThreadPool pool(3);
+  constexpr int kRows = 5, kCols = 1003;
+  const auto x = random_values(kRows * kCols, 1), weight = random_values(kCols, 2), bias = random_values(kCols, 3);
+  for (const float* b : {static_cast<const float*>(nullptr), bias.data()}) {
+    auto y = x;  // in place
+    layer_norm(pool, {y.data(), kRows, kCols}, weight.data(), b, 1e-3f, {y.data(), kRows, kCols});
+    for (std::size_t row = 0; row < kRows; ++row) {
+      double mean = 0, variance = 0;
+      for (std::size_t i = 0; i < kCols; ++i) mean += x[row * kCols + i] / double{kCols};
+      for (std::size_t i = 0; i < kCols; ++i) variance += std::pow(x[row * kCols + i] - mean, 2) / kCols;
+      for (std::size_t i = 0; i < kCols; ++i) {
+        const double want = (x[row * kCols + i] - mean) / std::sqrt(variance + 1e-3) * weight[i];
+        EXPECT_NEAR(y[row * kCols + i], want + (b == nullptr ? 0.0f : b[i]), 2e-5);
+      }
+    }
+  }
+}
+
+TEST(Add, ScalesAndGates) {
+  ThreadPool pool(2);
+  const std::vector<float> from = {1.0f, 2.0f, 3.0f, 4.0f}, gate = {0.0f, 3.0f};
+  std::vector<float> to = {10.0f, 20.0f, 30.0f, 40.0f};
+  add(pool, {.from = {from.data(), 2, 2}, .scale = 0.5f, .to = {to.data(), 2, 2}});
+  EXPECT_EQ(to, (std::vector<float>{10.5f, 21.0f, 31.5f, 42.0f}));
+  add(pool, {.from = {from.data(), 2, 2}, .gate = {gate.data(), 2, 1}, .to = {to.data(), 2, 2}});
+  EXPECT_FLOAT_EQ(to[0], 11.0f);
+  EXPECT_FLOAT_EQ(to[3], 42.0f + 4.0f / (1.0f + std::exp(-3.0f)));
+}
+
+TEST(MultiplyGate, SigmoidAndSilu) {
+  ThreadPool pool(2);
+  const std::vector<float> gate = {0.0f, 2.0f, -100.0f, 100.0f};
+  std::vector<float> x = {4.0f, 4.0f, 4.0f, 4.0f}, y = x;
+  multiply_sigmoid(pool, {gate.data(), 2, 2}, {x.data(), 2, 2});
+  multiply_silu(pool, {gate.data(), 2, 2}, {y.data(), 2, 2});
+  for (std::size_t i = 0; i < 4; ++i) {
+    const double sigmoid = 1 / (1 + std::exp(-double{gate[i]}));
+    EXPECT_NEAR(x[i], 4 * sigmoid, 1e-6);
+    EXPECT_NEAR(y[i], 4 * gate[i] * sigmoid, 1e-4);
+  }
+}
+
+TEST(CopyHeads, MovesPartsOfHeads) {
+  ThreadPool pool(2);
+  const std::vector<float> from = {1, 2, 3, 4, 5, 6};
+  std::vector<float> to(8, 0.0f);
+  copy_heads(pool, {.from = {from.data(), 1, 6},
+                    .from_head = 3,
+                    .from_begin = 1,
+                    .to = {to.data(), 1, 8},
+                    .to_head = 4,
+                    .to_begin = 2,
+                    .heads = 2,
+                    .count = 2});
+  EXPECT_EQ(to, (std::vector<float>{0, 0, 2, 3, 0, 0, 5, 6}));
+}
 
 }  // namespace
 }  // namespace weir::backend::cpu

@@ -1,0 +1,27 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "load/families/family.h"
+
+namespace weir::load {
+
+#define WEIR_FAMILY(name) extern const Family name;
+#include "load/families/table.inc"
+#undef WEIR_FAMILY
+
+std::span<const Family* const> families() {
+#define WEIR_FAMILY(name) &name,
+  static constexpr const Family* kAll[] = {
+#include "load/families/table.inc"
+  };
+#undef WEIR_FAMILY
+  return kAll;
+}
+
+const Family& family_named(std::string_view name) {
+  const auto found = std::ranges::find(families(), name, &Family::name);
+  CHECK(found != families().end(), "no family {}", name);
+  return **found;
+}
+
+}  // namespace weir::load

@@ -1,0 +1,38 @@
+// OLMoE: Llama with experts, and norms of the whole of q and k.
+#include "load/families/family.h"
+
+namespace weir::load {
+namespace {
+
+constexpr Family::HfClass kClasses[] = {{"OlmoeForCausalLM", "olmoe"}};
+constexpr std::string_view kGguf[] = {"olmoe"};
+constexpr std::int64_t kContext = 4096;
+constexpr double kEps = 1e-5;
+
+Status read_config(const JsonFields& config, ParsedModel& model) {
+  WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {.context = kContext, .eps = kEps}, model.spec));
+  model.spec.qk_norm = QkNorm::kWidth;
+  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
+  model.biases.attention_output = model.biases.qkv;
+  if (config.has("clip_qkv")) {
+    return fail_at("clip_qkv", ErrorCode::kUnsupported, "{}: clipped queries and keys (\"clip_qkv\") are not supported",
+                   config.file());
+  }
+  return read_hf_experts(config, "intermediate_size", model.spec);
+}
+
+Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
+  WEIR_RETURN_IF_ERROR(read_gguf_decoder(keys, {}, model.spec));
+  model.spec.qk_norm = QkNorm::kWidth;
+  return read_gguf_experts(keys, model.spec);
+}
+
+}  // namespace
+
+extern const Family kOlmoeFamily = {.name = "olmoe",
+                                    .classes = kClasses,
+                                    .read_config = read_config,
+                                    .gguf_architectures = kGguf,
+                                    .read_gguf = read_gguf};
+
+}  // namespace weir::load

@@ -1,0 +1,40 @@
+// What families read from a GGUF file in the same way. Key names and defaults: the GGUF specification and what
+// llama.cpp's converter writes.
+#pragma once
+
+#include <vector>
+
+#include "load/gguf_keys.h"
+#include "load/model_spec.h"
+#include "load/spec_rules.h"
+#include "load/tensor_map.h"
+
+namespace weir::load {
+
+struct GgufDefaults {
+  RopeSpec::Pairing pairing = RopeSpec::Pairing::kHalves;
+  const char* eps_key = "attention.layer_norm_rms_epsilon";
+};
+
+// Sizes, vocabulary, norm epsilon, scales, softcaps, spec.ropes[0], whether the head is tied, and `layers` layers of
+// full attention.
+Status read_gguf_decoder(const GgufKeys& keys, const GgufDefaults& defaults, ModelSpec& spec);
+
+// Layers that see only "attention.sliding_window" tokens: by the pattern in the file, or every one but each
+// `otherwise`-th. All false without a window.
+Result<std::vector<bool>> read_gguf_local_layers(const GgufKeys& keys, int layers, std::int64_t otherwise);
+Result<int> read_gguf_window(const GgufKeys& keys);
+
+// Experts, if the file has any: their router, shared ones, and dense first layers.
+Status read_gguf_experts(const GgufKeys& keys, ModelSpec& spec);
+// What a family's files do not say.
+struct GgufRouter {
+  bool normalise = false;
+  RouterSpec::Scores scores = RouterSpec::Scores::kSoftmax;
+};
+void set_gguf_router_defaults(const GgufKeys& keys, const GgufRouter& defaults, ModelSpec& spec);
+
+// GGUF's own names are the canonical ones, but experts are stacked.
+TensorMap gguf_tensor_map(const ModelSpec& spec, const GgufFile& file);
+
+}  // namespace weir::load

@@ -1,0 +1,214 @@
+// Calls whose name stands between tags of its own, before JSON arguments.
+//
+//   DeepSeek V3, R1  <｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n{...}\n```<｜tool▁call▁end｜>
+//   DeepSeek V3.1    <｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{...}<｜tool▁call▁end｜>
+//   Kimi K2          <|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|>
+//   Mistral          [TOOL_CALLS]NAME[ARGS]{...}, with [CALL_ID]id before [ARGS] or not; or a list of JSON calls
+//   Llama 3.1, functionary  <function=NAME>{...}</function>
+#include "text/parse/notation.h"
+
+namespace weir::text::parse {
+namespace {
+
+Task<int> take_marker(Source& in, const Markers& markers) {
+  const int which = co_await marker_ahead(in, markers);
+  if (which >= 0) in.drop(markers.texts()[static_cast<std::size_t>(which)].size());
+  co_return which;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  return begin == std::string::npos ? std::string() : text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+// Begins a call if an object follows, and streams it. Leaves what does not look like an object.
+Task<bool> call_with_object(Calls& calls, std::string name, std::string id) {
+  co_await skip_space(calls.in);
+  const bool object = !name.empty() && co_await object_ahead(calls.in);
+  if (!object) co_return false;
+  calls.begin(std::move(name), std::move(id));
+  co_return co_await stream_object(calls);
+}
+
+// Calls between `call_open` and `call_close` until `section_close`.
+class SectionedCalls : public ToolNotation {
+ public:
+  SectionedCalls(std::vector<std::string> section_opens, std::string call_open, std::string section_close)
+      : ToolNotation(std::move(section_opens)), steps_({std::move(call_open), std::move(section_close)}) {}
+
+  std::vector<std::string> inner_markers() const override { return steps_.texts(); }
+
+  Task<bool> read(Calls& calls, int) const override {
+    bool any = false;
+    while (true) {
+      const bool goes_on = co_await skip_space(calls.in);
+      if (!goes_on) break;
+      const int step = co_await take_marker(calls.in, steps_);
+      if (step == 1 && any) calls.in.settle();
+      if (step != 0) break;
+      const bool ok = co_await one(calls);
+      if (!ok) co_return false;
+      any = true;
+    }
+    co_return any;
+  }
+
+ protected:
+  // One call, after the marker that opens it.
+  virtual Task<bool> one(Calls& calls) const = 0;
+
+ private:
+  Markers steps_;
+};
+
+class DeepSeekCalls final : public SectionedCalls {
+ public:
+  // Distilled models misspell the opening marker in these ways.
+  DeepSeekCalls()
+      : SectionedCalls(
+            {"<｜tool▁calls▁begin｜>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>", "<｜tool▁calls｜>"},
+            "<｜tool▁call▁begin｜>", "<｜tool▁calls▁end｜>") {}
+
+  std::vector<std::string> inner_markers() const override {
+    auto all = SectionedCalls::inner_markers();
+    all.insert(all.end(), {std::string(kSeparator), std::string(kEnd)});
+    return all;
+  }
+
+ protected:
+  Task<bool> one(Calls& calls) const override {
+    Source& in = calls.in;
+    const auto first = co_await take_name(in, separator_);
+    if (!first) co_return false;
+    in.drop(kSeparator.size());
+    const bool plain = co_await object_ahead(in);
+    if (plain) {
+      const bool ok = co_await call_with_object(calls, trimmed(*first), {});
+      if (!ok) co_return false;
+    } else {
+      if (trimmed(*first) != "function") co_return false;
+      const auto name = co_await take_name(in, line_end_);
+      if (!name) co_return false;
+      co_await skip_space(in);
+      const bool fence = co_await take_text(in, "```json");
+      const bool ok = fence && co_await call_with_object(calls, trimmed(*name), {});
+      if (!ok) co_return false;
+      co_await skip_space(in);
+      co_await take_text(in, "```");
+    }
+    co_await skip_space(in);
+    co_await take_text(in, kEnd);
+    in.settle();
+    co_return true;
+  }
+
+ private:
+  static constexpr std::string_view kSeparator = "<｜tool▁sep｜>", kEnd = "<｜tool▁call▁end｜>";
+  Markers separator_{{std::string(kSeparator)}}, line_end_{{"\n"}};
+};
+
+class KimiCalls final : public SectionedCalls {
+ public:
+  KimiCalls()
+      : SectionedCalls({"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"}, "<|tool_call_begin|>",
+                       "<|tool_calls_section_end|>") {}
+
+  bool ends_reasoning() const override { return true; }
+  std::vector<std::string> inner_markers() const override {
+    auto all = SectionedCalls::inner_markers();
+    all.insert(all.end(), {std::string(kArguments), std::string(kEnd)});
+    return all;
+  }
+
+ protected:
+  Task<bool> one(Calls& calls) const override {
+    Source& in = calls.in;
+    const auto id = co_await take_name(in, arguments_);
+    if (!id) co_return false;
+    in.drop(kArguments.size());
+    const std::string whole = trimmed(*id);
+    std::string name = whole.substr(0, whole.rfind(':'));
+    if (name.starts_with("functions.")) name.erase(0, std::string_view("functions.").size());
+    const bool ok = co_await call_with_object(calls, name, whole);
+    if (!ok) co_return false;
+    co_await skip_space(in);
+    co_await take_text(in, kEnd);
+    in.settle();
+    co_return true;
+  }
+
+ private:
+  static constexpr std::string_view kArguments = "<|tool_call_argument_begin|>", kEnd = "<|tool_call_end|>";
+  Markers arguments_{{std::string(kArguments)}};
+};
+
+class MistralCalls final : public ToolNotation {
+ public:
+  MistralCalls() : ToolNotation({"[TOOL_CALLS]"}), list_(make_notation(JsonNotation{.opens = opens(), .closes = {}})) {}
+
+  std::vector<std::string> inner_markers() const override { return {"[CALL_ID]", "[ARGS]"}; }
+
+  Task<bool> read(Calls& calls, int open) const override {
+    Source& in = calls.in;
+    const bool more = co_await skip_space(in);
+    if (more && (in.peek() == '[' || in.peek() == '{')) co_return co_await list_->read(calls, open);
+    const auto name = co_await take_name(in, after_name_);
+    if (!name) co_return false;
+    std::string id;
+    const bool has_id = co_await take_text(in, "[CALL_ID]");
+    if (has_id) {
+      const auto text = co_await take_name(in, after_id_);
+      if (!text) co_return false;
+      id = trimmed(*text);
+    }
+    co_await take_text(in, "[ARGS]");
+    co_return co_await call_with_object(calls, trimmed(*name), id);
+  }
+
+ private:
+  NotationPtr list_;
+  Markers after_name_{{"[CALL_ID]", "[ARGS]", "{"}}, after_id_{{"[ARGS]", "{"}};
+};
+
+class FunctionTagCalls final : public ToolNotation {
+ public:
+  FunctionTagCalls() : ToolNotation({"<function="}) {}
+
+  std::vector<std::string> inner_markers() const override { return {"</function>"}; }
+
+  Task<bool> read(Calls& calls, int) const override {
+    Source& in = calls.in;
+    const auto name = co_await take_name(in, name_end_);
+    if (!name) co_return false;
+    in.take();
+    const bool ok = co_await call_with_object(calls, trimmed(*name), {});
+    if (!ok) co_return false;
+    co_await skip_space(in);
+    const bool closed = co_await take_text(in, "</function>");
+    if (closed) in.settle();
+    co_return true;
+  }
+
+ private:
+  Markers name_end_{{">"}};
+};
+
+}  // namespace
+
+NotationPtr deepseek_notation() {
+  return std::make_shared<DeepSeekCalls>();
+}
+
+NotationPtr kimi_notation() {
+  return std::make_shared<KimiCalls>();
+}
+
+NotationPtr mistral_notation() {
+  return std::make_shared<MistralCalls>();
+}
+
+NotationPtr function_tag_notation() {
+  return std::make_shared<FunctionTagCalls>();
+}
+
+}  // namespace weir::text::parse

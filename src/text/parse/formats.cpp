@@ -1,0 +1,415 @@
+#include "text/parse/formats.h"
+
+#include <algorithm>
+#include <array>
+
+#include "text/parse/harmony.h"
+
+namespace weir::text::parse {
+namespace {
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// --- Reasoning
+
+const std::vector<std::string> kThink = {"<think>"}, kThinkEnd = {"</think>"};
+
+ReasoningNotation think(std::string name, bool assumed = false) {
+  return {std::move(name), kThink, kThinkEnd, {}, {}, assumed};
+}
+
+// vLLM's names first among those with the same markers. "": no parser of vLLM has it.
+const std::vector<ReasoningNotation>& reasoning_notations() {
+  static const std::vector<ReasoningNotation> all = {
+      think("qwen3"),
+      think("deepseek_r1", true),
+      think("deepseek_v3"),
+      think("deepseek_v31"),
+      think("deepseek_v4"),
+      think("glm45"),
+      think("glm47"),
+      think("holo2"),
+      think("mimo"),
+      think("minimax_m2", true),
+      think("nemotron_v3"),
+      think("olmo3", true),
+      think("poolside_v1"),
+      think("step3", true),
+      think("step3p5"),
+      think("exaone4"),
+      {"kimi_k2", {"<think>", "◁think▷"}, {"</think>", "◁/think▷"}, {}, {}, false},
+      {"hunyuan_a13b", kThink, kThinkEnd, {"<answer>"}, {"</answer>"}, false},
+      {"ernie45", kThink, kThinkEnd, {"<response>"}, {"</response>"}, false},
+      {"granite",
+       {"<think>", "Here is my thought process:", "Here's my thought process:"},
+       {"</think>", "Here is my response:", "Here's my response:"},
+       {"<response>"},
+       {"</response>"},
+       false},
+      {"mistral", {"[THINK]"}, {"[/THINK]"}, {}, {}, false},
+      {"seed_oss", {"<seed:think>"}, {"</seed:think>"}, {}, {}, false},
+      {"gemma4", {"<|channel>thought\n"}, {"<channel|>"}, {}, {}, false},
+      {"cohere_command3",
+       {"<|START_THINKING|>"},
+       {"<|END_THINKING|>"},
+       {"<|START_RESPONSE|>", "<|START_TEXT|>"},
+       {"<|END_RESPONSE|>", "<|END_TEXT|>"},
+       false},
+      {"cohere_command4",
+       {"<|START_THINKING|>"},
+       {"<|END_THINKING|>"},
+       {"<|START_RESPONSE|>", "<|START_TEXT|>"},
+       {"<|END_RESPONSE|>", "<|END_TEXT|>"},
+       false},
+      {"apertus", {"<|inner_prefix|>"}, {"<|inner_suffix|>"}, {}, {}, false},
+      {"apriel", {"Here are my reasoning steps:"}, {"[BEGIN FINAL RESPONSE]"}, {}, {"[END FINAL RESPONSE]"}, false},
+  };
+  return all;
+}
+
+const ReasoningNotation* find_reasoning(std::string_view name) {
+  const auto& all = reasoning_notations();
+  const auto it = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+  return it == all.end() ? nullptr : &*it;
+}
+
+// Text of a template -> reasoning. The first row whose text is there wins.
+struct ReasoningRow {
+  std::string_view text, name;
+};
+constexpr std::array kReasoningRows = {
+    ReasoningRow{"<|channel>thought", "gemma4"},
+    ReasoningRow{"<seed:think>", "seed_oss"},
+    ReasoningRow{"[THINK]", "mistral"},
+    ReasoningRow{"<|START_THINKING|>", "cohere_command3"},
+    ReasoningRow{"<|START_RESPONSE|>", "cohere_command3"},
+    ReasoningRow{"<|inner_prefix|>", "apertus"},
+    ReasoningRow{"[BEGIN FINAL RESPONSE]", "apriel"},
+    ReasoningRow{"Here is my thought process:", "granite"},
+    ReasoningRow{"◁think▷", "kimi_k2"},
+    ReasoningRow{"<response>", "granite"},
+    ReasoningRow{"<answer>", "hunyuan_a13b"},
+    ReasoningRow{"<think>", "qwen3"},
+    ReasoningRow{"</think>", "qwen3"},
+};
+
+// --- Tool calls
+
+NotationPtr json(std::vector<std::string> opens, std::vector<std::string> closes) {
+  return make_notation(JsonNotation{.opens = std::move(opens), .closes = std::move(closes)});
+}
+
+NotationPtr qwen_tags(std::string open, std::string close) {
+  return make_notation(TagNotation{.section_opens = {std::move(open)},
+                                   .section_closes = {std::move(close)},
+                                   .call_open = "<function=",
+                                   .name_end = ">",
+                                   .call_close = "</function>",
+                                   .key_open = "<parameter=",
+                                   .key_end = ">",
+                                   .value_close = "</parameter>",
+                                   .bare_calls = true});
+}
+
+NotationPtr invoke_tags(std::vector<std::string> opens, std::vector<std::string> closes, const std::string& prefix) {
+  return make_notation(TagNotation{.section_opens = std::move(opens),
+                                   .section_closes = std::move(closes),
+                                   .call_open = "<" + prefix + "invoke name=",
+                                   .name_end = ">",
+                                   .call_close = "</" + prefix + "invoke>",
+                                   .key_open = "<" + prefix + "parameter name=",
+                                   .key_end = ">",
+                                   .value_close = "</" + prefix + "parameter>"});
+}
+
+struct NamedNotation {
+  std::string_view name;
+  NotationPtr notation;
+};
+
+// By vLLM's names where it has one.
+const std::vector<NamedNotation>& tool_notations() {
+  static const std::vector<NamedNotation> all = [] {
+    const auto hermes = json({"<tool_call>"}, {"</tool_call>"});
+    const auto lists = json({"<tool_calls>"}, {"</tool_calls>"});
+    const auto llama3 = make_notation(
+        JsonNotation{.opens = {"<|python_tag|>"}, .closes = {}, .form = JsonCall::kNamedFull, .bare = true});
+    const auto llama4 = make_notation(JsonNotation{.opens = {"<|python_start|>", "<|python_end|>"},
+                                                   .closes = {"<|python_end|>"},
+                                                   .form = JsonCall::kNamedFull,
+                                                   .bare = true,
+                                                   .python = true});
+    const auto coder = qwen_tags("<tool_call>", "</tool_call>");
+    const auto glm = glm_notation();
+    const auto deepseek = deepseek_notation();
+    const auto dsml = invoke_tags({"<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"},
+                                  {"</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"}, "｜DSML｜");
+    const auto granite = json({"<|tool_call|>", "<tool_call>"}, {"</tool_call>"});
+    const auto cohere = json({"<|START_ACTION|>"}, {"<|END_ACTION|>"});
+    return std::vector<NamedNotation>{
+        {"hermes", hermes},
+        {"qwen3", hermes},
+        {"ernie45", hermes},
+        {"granite4", hermes},
+        {"longcat", json({"<longcat_tool_call>"}, {"</longcat_tool_call>"})},
+        {"llama3_json", llama3},
+        {"llama4_json", llama4},
+        {"llama4_pythonic", llama4},
+        {"pythonic", make_notation(PythonNotation{.opens = {}, .closes = {}, .bare = true})},
+        {"lfm2", make_notation(
+                     JsonNotation{.opens = {"<|tool_call_start|>"}, .closes = {"<|tool_call_end|>"}, .python = true})},
+        {"olmo3", make_notation(PythonNotation{.opens = {"<function_calls>"}, .closes = {"</function_calls>"}})},
+        {"mistral", mistral_notation()},
+        {"deepseek_v3", deepseek},
+        {"deepseek_v31", deepseek},
+        {"deepseek_v32", dsml},
+        {"deepseek_v4", dsml},
+        {"glm45", glm},
+        {"glm47", glm},
+        {"poolside_v1", glm},
+        {"kimi_k2", kimi_notation()},
+        {"qwen3_coder", coder},
+        {"qwen3_xml", coder},
+        {"mimo", coder},
+        {"step3p5", coder},
+        {"seed_oss", qwen_tags("<seed:tool_call>", "</seed:tool_call>")},
+        {"minimax_m2", invoke_tags({"<minimax:tool_call>"}, {"</minimax:tool_call>"}, "")},
+        {"minimax", lists},
+        {"jamba", lists},
+        {"hunyuan_a13b", lists},
+        {"apriel", lists},
+        {"nemotron_json", json({"<TOOLCALL>"}, {"</TOOLCALL>"})},
+        {"minicpm5", make_notation(TagNotation{.call_open = "<function name=",
+                                               .name_end = ">",
+                                               .call_close = "</function>",
+                                               .key_open = "<param name=",
+                                               .key_end = ">",
+                                               .value_close = "</param>"})},
+        {"granite", granite},
+        {"granite-20b-fc", json({"<function_call>"}, {})},
+        {"phi4_mini_json", json({"functools"}, {})},
+        {"internlm", json({"<|action_start|><|plugin|>", "<|action_start|> <|plugin|>"}, {"<|action_end|>"})},
+        {"xlam", make_notation(JsonNotation{.opens = {"<tool_call>", "[TOOL_CALLS]", "```json"},
+                                            .closes = {"</tool_call>", "```"},
+                                            .form = JsonCall::kNamedFull,
+                                            .bare = true})},
+        {"cohere_command3", cohere},
+        {"cohere_command4", cohere},
+        {"command_r", make_notation(JsonNotation{.opens = {"Action: ```json", "Action:```json"}, .closes = {"```"}})},
+        {"gigachat3", json({"<|message_sep|>\n\nfunction call<|role_sep|>\n", "function call<|role_sep|>\n"}, {})},
+        {"apertus", make_notation(JsonNotation{
+                        .opens = {"<|tools_prefix|>"}, .closes = {"<|tools_suffix|>"}, .form = JsonCall::kKeyed})},
+        {"functionary", function_tag_notation()},
+        {"gemma4", make_notation(BraceNotation{"<|tool_call>", "<tool_call|>", "<|\"|>"})},
+        {"functiongemma", make_notation(BraceNotation{"<start_function_call>", "<end_function_call>", "<escape>"})},
+        // No notation of its own: a template that lists tools and says no more gets calls as plain JSON.
+        {"json",
+         make_notation(JsonNotation{
+             .opens = {"<tool_call>"}, .closes = {"</tool_call>"}, .form = JsonCall::kNamedFull, .bare = true})},
+    };
+  }();
+  return all;
+}
+
+NotationPtr find_tools(std::string_view name) {
+  for (const auto& one : tool_notations())
+    if (one.name == name) return one.notation;
+  return nullptr;
+}
+
+// Texts of a template, all of which must be there -> notation. The first row that fits wins, so the more telling come
+// before those that stand in other templates too.
+struct ToolRow {
+  std::array<std::string_view, 2> texts;
+  std::string_view name;
+};
+constexpr std::array kToolRows = {
+    ToolRow{{"｜DSML｜", ""}, "deepseek_v32"},
+    ToolRow{{"<｜tool▁calls▁begin｜>", "```json"}, "deepseek_v3"},
+    ToolRow{{"<｜tool▁calls▁begin｜>", ""}, "deepseek_v31"},
+    ToolRow{{"<|tool_calls_section_begin|>", ""}, "kimi_k2"},
+    ToolRow{{"[TOOL_CALLS]", ""}, "mistral"},
+    ToolRow{{"<minimax:tool_call>", ""}, "minimax_m2"},
+    ToolRow{{"<seed:tool_call>", ""}, "seed_oss"},
+    ToolRow{{"<arg_key>", ""}, "glm45"},
+    ToolRow{{"<function=", "<parameter="}, "qwen3_coder"},
+    ToolRow{{"<function name=", "<param name="}, "minicpm5"},
+    ToolRow{{"<start_function_call>", ""}, "functiongemma"},
+    ToolRow{{"<|tool_call>", "call:"}, "gemma4"},
+    ToolRow{{"<|tools_prefix|>", ""}, "apertus"},
+    ToolRow{{"<|tool_call_start|>", ""}, "lfm2"},
+    ToolRow{{"<|tool_list_start|>", ""}, "lfm2"},
+    ToolRow{{"<|START_ACTION|>", ""}, "cohere_command3"},
+    ToolRow{{"<|action_start|>", ""}, "internlm"},
+    ToolRow{{"<longcat_tool_call>", ""}, "longcat"},
+    ToolRow{{"<function_calls>", ""}, "olmo3"},
+    ToolRow{{"<TOOLCALL>", ""}, "nemotron_json"},
+    ToolRow{{"<tool_calls>", ""}, "jamba"},
+    ToolRow{{"function call<|role_sep|>", ""}, "gigachat3"},
+    ToolRow{{"<function=", ""}, "functionary"},
+    ToolRow{{"<|tool_call|>", ""}, "granite"},
+    ToolRow{{"<tool_call>", ""}, "hermes"},
+    ToolRow{{"functools", ""}, "phi4_mini_json"},
+    ToolRow{{"<|python_start|>", ""}, "llama4_pythonic"},
+    ToolRow{{"<|python_tag|>", ""}, "llama3_json"},
+    ToolRow{{"Action:", "```json"}, "command_r"},
+    ToolRow{{"<function_call>", ""}, "granite-20b-fc"},
+    ToolRow{{"tools", "tool_calls"}, "json"},
+    ToolRow{{"tools", "function"}, "json"},
+};
+
+bool is_harmony(std::string_view text) {
+  return has(text, "<|channel|>") && has(text, "<|message|>") && has(text, "<|start|>");
+}
+
+template <class List, class Name>
+std::string names_of(const List& list, Name&& name) {
+  std::string out;
+  for (const auto& one : list) out += fmt::format("{}, ", name(one));
+  return out;
+}
+
+void use_tools(OutputFormat& format, std::string_view name) {
+  format.tools = find_tools(name);
+  format.tools_name = name;
+  format.short_ids = name == "mistral";
+}
+
+}  // namespace
+
+std::vector<std::string> OutputFormat::markers() const {
+  if (harmony) return harmony_markers();
+  std::vector<std::string> out;
+  const auto add = [&](const std::vector<std::string>& more) { out.insert(out.end(), more.begin(), more.end()); };
+  if (reasoning) {
+    add(reasoning->opens);
+    add(reasoning->closes);
+    add(reasoning->answer_opens);
+    add(reasoning->answer_closes);
+  }
+  if (tools) {
+    add(tools->opens());
+    add(tools->inner_markers());
+  }
+  return out;
+}
+
+OutputFormat recognise_format(std::string_view chat_template) {
+  OutputFormat format;
+  format.harmony = is_harmony(chat_template);
+  if (format.harmony) return format;
+  for (const auto& row : kReasoningRows) {
+    if (!has(chat_template, row.text)) continue;
+    format.reasoning = *find_reasoning(row.name);
+    break;
+  }
+  for (const auto& row : kToolRows) {
+    if (!has(chat_template, row.texts[0]) || !has(chat_template, row.texts[1])) continue;
+    use_tools(format, row.name);
+    break;
+  }
+  return format;
+}
+
+Result<OutputFormat> choose_format(std::string_view chat_template, std::string_view reasoning, std::string_view tools) {
+  OutputFormat format = recognise_format(chat_template);
+  const auto is_auto = [](std::string_view name) { return name.empty() || name == "auto"; };
+  if (reasoning == "openai_gptoss" || tools == "openai") {
+    OutputFormat harmony;
+    harmony.harmony = true;
+    return harmony;
+  }
+  if (format.harmony && (!is_auto(reasoning) || !is_auto(tools))) format = {};
+  if (reasoning == "none" || reasoning == "minimax_m2_append_think") {
+    // The second of these names leaves the reasoning in the content, markers and all.
+    format.reasoning.reset();
+  } else if (!is_auto(reasoning)) {
+    const auto* found = find_reasoning(reasoning);
+    if (!found) {
+      return fail(ErrorCode::kInvalidArgument, "--reasoning-parser '{}' is unknown; known are {}openai_gptoss, none",
+                  reasoning.substr(0, 40), names_of(reasoning_notations(), [](const auto& r) { return r.name; }));
+    }
+    format.reasoning = *found;
+  }
+  if (tools == "none") {
+    format.tools = nullptr;
+    format.tools_name.clear();
+  } else if (!is_auto(tools)) {
+    if (!find_tools(tools)) {
+      return fail(ErrorCode::kInvalidArgument, "--tool-call-parser '{}' is unknown; known are {}openai, none",
+                  tools.substr(0, 40), names_of(tool_notations(), [](const auto& t) { return t.name; }));
+    }
+    use_tools(format, tools);
+  }
+  return format;
+}
+
+namespace {
+
+// The bytes that the template wrote; what came from the request is blanked out.
+std::string template_bytes(std::string_view prompt, const std::vector<ByteRange>& user) {
+  std::string out(prompt);
+  for (const auto& range : user) {
+    for (std::size_t i = range.begin; i < std::min(range.end, out.size()); ++i) out[i] = '\0';
+  }
+  return out;
+}
+
+struct Found {
+  std::size_t begin = 0, end = 0;
+};
+
+std::optional<Found> find_last(std::string_view text, const std::vector<std::string>& markers) {
+  std::optional<Found> last;
+  for (const auto& marker : markers) {
+    const auto at = text.rfind(marker);
+    if (at != std::string_view::npos && (!last || at > last->begin)) last = Found{at, at + marker.size()};
+  }
+  return last;
+}
+
+bool left_open(std::string_view text, const ReasoningNotation& reasoning) {
+  const auto open = find_last(text, reasoning.opens), close = find_last(text, reasoning.closes);
+  return open && (!close || close->begin < open->begin);
+}
+
+}  // namespace
+
+ReplyStart reply_start(const OutputFormat& format, std::string_view prompt, const std::vector<ByteRange>& user,
+                       std::optional<std::string_view> continued) {
+  ReplyStart start;
+  start.continued = continued.has_value();
+  const std::string own = template_bytes(prompt, user);
+  if (format.harmony) {
+    const auto begin = own.rfind("<|start|>");
+    if (begin == std::string::npos) return start;
+    const std::string_view last = std::string_view(own).substr(begin);
+    const auto message = last.find("<|message|>");
+    const bool ended = has(last, "<|end|>") || has(last, "<|return|>") || has(last, "<|call|>");
+    if (ended) return start;
+    start.in_message = message != std::string_view::npos;
+    start.header = last.substr(0, message);
+    return start;
+  }
+  if (!format.reasoning) return start;
+  if (continued) {
+    start.reasoning = left_open(own, *format.reasoning) || left_open(*continued, *format.reasoning);
+    return start;
+  }
+  // Elsewhere than at the very end a marker may be part of instructions.
+  std::string_view tail = own;
+  const auto last = tail.find_last_not_of(" \t\r\n");
+  const auto ends_with = [&](const std::string& marker) {
+    const std::string_view text = std::string_view(marker).substr(0, marker.find_last_not_of("\n") + 1);
+    return last != std::string_view::npos && tail.substr(0, last + 1).ends_with(text);
+  };
+  const auto any = [&](const std::vector<std::string>& markers) {
+    return std::any_of(markers.begin(), markers.end(), ends_with);
+  };
+  start.reasoning = any(format.reasoning->opens) || (format.reasoning->assumed && !any(format.reasoning->closes));
+  return start;
+}
+
+}  // namespace weir::text::parse

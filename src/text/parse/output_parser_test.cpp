@@ -1,0 +1,483 @@
+// Replies in every notation: what comes out of them, that it does not matter how they are cut, and that nothing is
+// lost. The replies are what the models' own templates make of such calls.
+#include "text/parse/output_parser.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "text/parse/testing.h"
+
+namespace weir::text::parse {
+namespace {
+
+using testing::Call;
+using testing::parse;
+using testing::Parsed;
+using testing::syntax_of;
+
+const Json kTools = Json::parse(R"([
+  {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {
+    "city": {"type": "string"}, "days": {"type": "integer"}, "opts": {"type": "object"},
+    "exact": {"type": ["boolean", "null"]}}}}},
+  {"type": "function", "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}}}])");
+
+const std::string kArguments = R"({"city": "Paris", "days": 3, "opts": {"a": [1, true, null]}})";
+const Call kWeather = {"get_weather", kArguments};
+const Call kPing = {"ping", "{}"};
+
+struct Example {
+  std::string reasoning, tools;  // parsers
+  std::string text;
+  Parsed expected;
+  bool opened = false;  // the prompt has opened the reasoning
+};
+
+std::vector<Example> examples();
+
+std::shared_ptr<const ReplySyntax> syntax_of(const Example& example) {
+  auto format = choose_format("", example.reasoning, example.tools);
+  EXPECT_TRUE(format) << format.error().message;
+  auto syntax = syntax_of(*format, kTools);
+  syntax->start.reasoning = example.opened;
+  return syntax;
+}
+
+std::vector<std::string_view> cut(std::string_view text, std::mt19937& random, std::size_t longest) {
+  std::vector<std::string_view> pieces;
+  while (!text.empty()) {
+    const std::size_t n = std::min<std::size_t>(1 + random() % longest, text.size());
+    pieces.push_back(text.substr(0, n));
+    text.remove_prefix(n);
+  }
+  return pieces;
+}
+
+TEST(OutputParserTest, finds_reasoning_and_calls) {
+  for (const auto& example : examples()) {
+    EXPECT_EQ(parse(syntax_of(example), {example.text}), example.expected)
+        << example.reasoning << " " << example.tools << ": " << example.text;
+  }
+}
+
+TEST(OutputParserTest, any_cut_gives_the_same) {
+  std::mt19937 random(1);
+  for (const auto& example : examples()) {
+    const auto syntax = syntax_of(example);
+    const std::string_view text = example.text;
+    for (std::size_t i = 0; i <= text.size(); ++i)
+      ASSERT_EQ(parse(syntax, {text.substr(0, i), text.substr(i)}), example.expected) << text << " at " << i;
+    for (int i = 0; i < 20; ++i) ASSERT_EQ(parse(syntax, cut(text, random, 1 + i)), example.expected) << text;
+  }
+}
+
+TEST(OutputParserTest, every_beginning_of_a_reply_parses_and_only_grows) {
+  for (const auto& example : examples()) {
+    const auto syntax = syntax_of(example);
+    OutputParser parser(syntax);
+    std::size_t begun = 0;
+    Delta whole;
+    for (const char c : example.text) {
+      Delta delta;
+      parser.feed({&c, 1}, false, delta);
+      for (const auto& call : delta.calls) {
+        EXPECT_EQ(call.first, call.index == begun) << example.text;
+        begun = std::max(begun, call.index + 1);
+        EXPECT_EQ(call.first, !call.name.empty());
+      }
+      EXPECT_EQ(parser.calls(), begun);
+      whole.append(std::move(delta));
+      EXPECT_TRUE(example.expected.content.starts_with(whole.content)) << example.text;
+      EXPECT_TRUE(example.expected.reasoning.starts_with(whole.reasoning)) << example.text;
+    }
+  }
+}
+
+std::vector<std::string> all_names(bool tools) {
+  // The message that refuses an unknown name lists those that are known.
+  const auto refused = tools ? choose_format("", "", "?") : choose_format("", "?", "");
+  EXPECT_FALSE(refused);
+  std::string text = refused ? "" : refused.error().message;
+  text.erase(0, text.find("known are ") + 10);
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find(", ", at), text.size());
+    names.push_back(text.substr(at, end - at));
+    at = end + 2;
+  }
+  return names;
+}
+
+TEST(OutputParserTest, any_two_parsers_go_together) {
+  const auto reasoning = all_names(false), tools = all_names(true);
+  EXPECT_GT(reasoning.size(), 20u);
+  EXPECT_GT(tools.size(), 35u);
+  for (const auto& r : reasoning) {
+    for (const auto& t : tools) {
+      const auto format = choose_format("", r, t);
+      ASSERT_TRUE(format) << format.error().message;
+      const auto parsed = parse(syntax_of(*format), {"Hello, ", "<b>world</b>."});
+      EXPECT_EQ(parsed.reasoning + parsed.content, "Hello, <b>world</b>.") << r << " " << t;
+    }
+  }
+}
+
+// Markers, halves of markers, calls and words in any order.
+std::string mixture(const OutputFormat& format, std::mt19937& random, std::vector<std::string>& words) {
+  std::vector<std::string> pieces = format.markers();
+  const std::size_t markers = pieces.size();
+  for (std::size_t i = 0; i < markers; ++i) {
+    pieces.push_back(pieces[i].substr(0, 1 + random() % pieces[i].size()));
+    if (static_cast<unsigned char>(pieces.back().back()) >= 0x80) pieces.pop_back();
+  }
+  pieces.insert(pieces.end(), {"{\"name\": \"ping\", \"arguments\": {\"a\": [1]}}",
+                               "{\"name\": \"ping\"",
+                               "{\"arguments\": {}, \"name\": \"f\"}",
+                               "[",
+                               "]",
+                               "{",
+                               "}",
+                               ",",
+                               ";",
+                               "ping(a=1)",
+                               "(",
+                               ")",
+                               "\n",
+                               " ",
+                               "\n\n",
+                               "functions.ping:0",
+                               ">",
+                               "\"ping\">",
+                               "call:ping{",
+                               "```json",
+                               "```",
+                               "function"});
+  std::string out;
+  for (int i = 1 + static_cast<int>(random() % 30); i > 0; --i) {
+    if (random() % 3 != 0) {
+      out += pieces[random() % pieces.size()];
+      continue;
+    }
+    words.push_back("w" + std::to_string(words.size()) + "w");
+    out += words.back();
+  }
+  return out;
+}
+
+TEST(OutputParserTest, random_mixtures_lose_no_word_however_they_are_cut) {
+  std::mt19937 random(7);
+  const auto reasoning = all_names(false), tools = all_names(true);
+  for (int round = 0; round < 4000; ++round) {
+    const auto format = choose_format("", reasoning[random() % reasoning.size()], tools[random() % tools.size()]);
+    ASSERT_TRUE(format);
+    const auto syntax = syntax_of(*format, kTools);
+    syntax->start.reasoning = format->reasoning && random() % 2 == 0;
+    std::vector<std::string> words;
+    const std::string text = mixture(*format, random, words);
+    const Parsed parsed = parse(syntax, {text});
+    for (int i = 1; i < 6; ++i)
+      ASSERT_EQ(parse(syntax, cut(text, random, static_cast<std::size_t>(4 * i))), parsed)
+          << format->reasoning_name() << " " << format->tool_name() << ": " << text;
+    if (format->harmony) continue;  // headers are for the parser
+    std::string all = parsed.content + "\n" + parsed.reasoning;
+    for (const auto& call : parsed.calls) all += "\n" + call.name + "\n" + call.id + "\n" + call.arguments;
+    for (const auto& word : words) {
+      EXPECT_NE(all.find(word), std::string::npos)
+          << word << " is lost from " << text << " with " << format->reasoning_name() << " " << format->tool_name()
+          << "\ngives " << parsed;
+    }
+  }
+}
+
+TEST(OutputParserTest, without_tools_calls_are_text) {
+  for (const auto& example : examples()) {
+    auto format = choose_format("", "none", example.tools);
+    auto syntax = syntax_of(*format);
+    syntax->calls = false;
+    if (format->harmony) continue;
+    EXPECT_EQ(parse(syntax, {example.text}).content, example.text);
+  }
+}
+
+TEST(OutputParserTest, hidden_tokens_are_markers_or_nothing) {
+  const auto syntax = syntax_of(*choose_format("", "cohere_command3", "cohere_command3"), kTools);
+  OutputParser parser(syntax);
+  Delta whole;
+  for (const std::string_view piece : {"<|START_RESPONSE|>", "An <|END_ACTION|>", "<|END_ACTION|>", "swer",
+                                       "<|END_RESPONSE|>", "<|START_ACTION|>", "oops"})
+    parser.feed(piece, piece.starts_with('<'), whole);
+  parser.finish(whole);
+  EXPECT_EQ(whole.content, "An <|END_ACTION|>sweroops");
+  EXPECT_TRUE(whole.calls.empty());
+}
+
+TEST(OutputParserTest, a_word_for_a_marker_in_an_answer_stays_text) {
+  const auto syntax = syntax_of(*choose_format("", "qwen3", "none"));
+  EXPECT_EQ(parse(syntax, {"<think>a</think>\n\nModels write <think> and </think> around it."}),
+            (Parsed{"Models write <think> and </think> around it.", "a", {}}));
+}
+
+TEST(OutputParserTest, long_hostile_replies_take_linear_time) {
+  for (const std::string tools : {"hermes", "llama3_json", "pythonic", "deepseek_v3", "kimi_k2", "mistral",
+                                  "qwen3_coder", "glm45", "gemma4", "xlam", "minimax_m2"}) {
+    const auto format = choose_format("", "qwen3", tools);
+    ASSERT_TRUE(format);
+    std::vector<std::string> units = format->markers();
+    units.insert(units.end(), {"{\"", "[", "{\"a\":", "<", "\n", "{\"name\": \"f\", \"arguments\": {\"a\": \"\\\""});
+    for (const auto& unit : units) {
+      std::string text;
+      while (text.size() < 50'000) text += unit;
+      const Parsed parsed = parse(syntax_of(*format), {text});
+      EXPECT_LE(parsed.content.size(), text.size());
+    }
+  }
+}
+
+std::vector<Example> examples() {
+  const std::string hermes =
+      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": " + kArguments + "}\n</tool_call>";
+  const std::string hermes_ping = "<tool_call>\n{\"name\": \"ping\", \"arguments\": {}}\n</tool_call>";
+  const std::string coder =
+      "<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n<parameter=days>\n3\n</parameter>\n"
+      "<parameter=opts>\n{\"a\": [1, true, null]}\n</parameter>\n</function>";
+  const std::string list = "[{\"name\": \"get_weather\", \"arguments\": " + kArguments +
+                           "}, {\"name\": \"ping\", "
+                           "\"arguments\": {}}]";
+  const std::string args = kArguments;
+  std::vector<Example> all = {
+      {"qwen3", "none", "<think>\nThink.\n</think>\n\nAnswer.\n", {"Answer.\n", "Think.", {}}},
+      {"qwen3", "none", "Think.\n</think>\n\nAnswer.", {"Answer.", "Think.", {}}, true},
+      {"qwen3", "none", "\n<think>\nThink.\n</think>\nA", {"A", "Think.", {}}, true},
+      {"qwen3", "none", "<think>\n\n</think>\n\nAnswer.", {"Answer.", "", {}}},
+      {"qwen3", "none", " Just an answer. ", {" Just an answer. ", "", {}}},
+      {"qwen3", "none", "<think>never\nended\n", {"", "never\nended\n", {}}},
+      {"qwen3", "none", "<thin", {"<thin", "", {}}},
+      {"mistral", "none", "[THINK]Hm.[/THINK]So.", {"So.", "Hm.", {}}},
+      {"seed_oss", "none", "<seed:think>Hm.</seed:think>So.", {"So.", "Hm.", {}}},
+      {"gemma4", "none", "<|channel>thought\nHm.\n<channel|>So.", {"So.", "Hm.", {}}},
+      {"cohere_command3",
+       "none",
+       "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>So.<|END_RESPONSE|>",
+       {"So.", "Hm.", {}}},
+      {"granite", "none", "<think>Hm.</think><response>So.</response>", {"So.", "Hm.", {}}},
+      {"granite", "none", "Here is my thought process: Hm.\n\nHere is my response:\n\nSo.", {"So.", "Hm.", {}}},
+      {"hunyuan_a13b", "none", "<think>\nHm.\n</think>\n<answer>\nSo.\n</answer>", {"So.", "Hm.", {}}},
+      {"kimi_k2", "none", "◁think▷Hm.◁/think▷So.", {"So.", "Hm.", {}}},
+      {"qwen3", "hermes", "<think>\nThink.\n</think>\n\nSure.\n" + hermes, {"Sure.", "Think.", {kWeather}}},
+      {"none", "hermes", hermes + "\n" + hermes_ping, {"", "", {kWeather, kPing}}},
+      {"none",
+       "hermes",
+       "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"}</tool_call>.",
+       {".", "", {{"f", "{\"a\": 1}"}}}},
+      {"none",
+       "hermes",
+       "<tool_call>{\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"
+       "\"{\\\"a\\\": 1}\"}}</tool_call>",
+       {"", "", {{"f", "{\"a\": 1}"}}}},
+      {"none",
+       "hermes",
+       "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"1\n2\"}}",
+       {"", "", {{"f", "{\"a\": \"1\\n2\"}"}}}},
+      {"none", "hermes", "The <tool_call> tag.", {"The <tool_call> tag.", "", {}}},
+      {"none",
+       "hermes",
+       "<tool_call>\n{'name': 'f'}\n</tool_call>",
+       {"<tool_call>\n{'name': 'f'}\n</tool_call>", "", {}}},
+      {"none", "hermes", "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": ", {"", "", {{"f", "{\"a\": "}}}},
+      {"none", "hermes", "<tool_call>{\"name\": \"f", {"<tool_call>{\"name\": \"f", "", {}}},
+      {"none",
+       "hermes",
+       "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1 oops}}</tool_call>",
+       {"oops}}</tool_call>", "", {{"f", "{\"a\": 1 "}}}},
+      {"none", "llama3_json", "{\"name\": \"get_weather\", \"parameters\": " + args + "}", {"", "", {kWeather}}},
+      {"none",
+       "llama3_json",
+       "<|python_tag|>{\"name\": \"get_weather\", \"parameters\": " + args +
+           "}; {\"name\": \"ping\", \"parameters\": {}}",
+       {"", "", {kWeather, kPing}}},
+      {"none", "llama3_json", "{\"result\": 5}", {"{\"result\": 5}", "", {}}},
+      {"none",
+       "llama3_json",
+       "[1, 2] are {\"name\": \"x\", \"parameters\": {}}",
+       {"[1, 2] are {\"name\": \"x\", \"parameters\": {}}", "", {}}},
+      {"none",
+       "llama4_pythonic",
+       "<|python_start|>[get_weather(city=\"Paris\", days=3, opts={'a': [1, True, None]}), ping()]<|python_end|>",
+       {"", "", {kWeather, kPing}}},
+      {"none", "llama4_pythonic", "{\"name\": \"get_weather\", \"parameters\": " + args + "}", {"", "", {kWeather}}},
+      {"none",
+       "pythonic",
+       "[get_weather(city='Paris', days=3, opts={'a': [1, True, None]}), ping()]",
+       {"", "", {kWeather, kPing}}},
+      {"none", "pythonic", "[see](http://x) and [note(s)]", {"[see](http://x) and [note(s)]", "", {}}},
+      {"none",
+       "pythonic",
+       "[f(a='it\\'s', b=\"\", c='''x'y''')]",
+       {"", "", {{"f", "{\"a\": \"it's\", \"b\": \"\", \"c\": \"x'y\"}"}}}},
+      {"none",
+       "lfm2",
+       "Hm.<|tool_call_start|>[get_weather(city='Paris', days=3, opts={\"a\": [1, true, null]})]<|tool_call_end|>",
+       {"Hm.", "", {kWeather}}},
+      {"olmo3",
+       "olmo3",
+       "Hm.</think><function_calls>\nget_weather(city=\"Paris\", days=3, opts={\"a\": [1, true, "
+       "null]})\nping()\n</function_calls>",
+       {"", "Hm.", {kWeather, kPing}},
+       true},
+      {"none", "mistral", "[TOOL_CALLS]" + list, {"", "", {kWeather, kPing}}},
+      {"none",
+       "mistral",
+       "[TOOL_CALLS]get_weather[ARGS]" + args + "[TOOL_CALLS]ping[ARGS]{}",
+       {"", "", {kWeather, kPing}}},
+      {"none",
+       "mistral",
+       "Hi[TOOL_CALLS]get_weather[CALL_ID]abcdef123[ARGS]" + args,
+       {"Hi", "", {{"get_weather", args, "abcdef123"}}}},
+      {"none", "mistral", "[TOOL_CALLS]ping{}", {"", "", {kPing}}},
+      {"deepseek_r1",
+       "deepseek_v3",
+       "Hm.\n</think>\n\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n" +
+           args +
+           "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>ping\n```json\n{}\n```<"
+           "｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       {"", "Hm.", {kWeather, kPing}},
+       true},
+      {"none",
+       "deepseek_v31",
+       "OK<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>" + args +
+           "<｜tool▁call▁end｜><｜tool▁call▁begin｜>ping<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       {"OK", "", {kWeather, kPing}}},
+      {"none",
+       "deepseek_v32",
+       "OK\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" "
+       "string=\"true\">Paris</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" "
+       "string=\"false\">3</｜DSML｜parameter>\n"
+       "<｜DSML｜parameter name=\"opts\" string=\"false\">{\"a\": [1, true, "
+       "null]}</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+       "<｜DSML｜invoke name=\"ping\">\n\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+       {"OK", "", {kWeather, kPing}}},
+      {"kimi_k2",
+       "kimi_k2",
+       "<think>Hm.<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>" +
+           args +
+           "<|tool_call_end|><|tool_call_begin|>functions.ping:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_"
+           "calls_section_end|>",
+       {"", "Hm.", {{"get_weather", args, "functions.get_weather:0"}, {"ping", "{}", "functions.ping:1"}}}},
+      {"none",
+       "qwen3_coder",
+       "OK\n\n<tool_call>\n" + coder + "\n</tool_call>\n<tool_call>\n<function=ping>\n</function>\n</tool_call>",
+       {"OK", "", {kWeather, kPing}}},
+      {"none", "qwen3_coder", coder + "\n</tool_call>", {"", "", {kWeather}}},
+      {"none",
+       "qwen3_coder",
+       "<tool_call>\n<function=f>\n<parameter=x>\nif a < b:\n  pass\n\n</parameter>\n</function>\n</tool_call>",
+       {"", "", {{"f", "{\"x\": \"if a < b:\\n  pass\\n\"}"}}}},
+      {"none",
+       "qwen3_coder",
+       "<tool_call>\n<function=get_weather>\n<parameter=exact>\nTrue\n</parameter>\n<parameter=days>\nmany\n</"
+       "parameter>\n</function>\n</tool_call>",
+       {"", "", {{"get_weather", "{\"exact\": true, \"days\": \"many\"}"}}}},
+      {"seed_oss",
+       "seed_oss",
+       "<seed:think>Hm.</seed:think>\nOK\n\n<seed:tool_call>\n<function=get_weather>\n<parameter=city>Paris</"
+       "parameter>\n"
+       "<parameter=days>3</parameter>\n<parameter=opts>{'a': [1, True, "
+       "None]}</parameter>\n</function>\n</seed:tool_call>",
+       {"OK", "Hm.", {kWeather}}},
+      {"glm45",
+       "glm45",
+       "<think>Hm.</think>\nOK\n<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</"
+       "arg_value>\n<arg_key>days"
+       "</arg_key>\n<arg_value>3</arg_value>\n<arg_key>opts</arg_key>\n<arg_value>{\"a\": [1, true, "
+       "null]}</arg_value>\n"
+       "</tool_call>\n<tool_call>ping\n</tool_call>",
+       {"OK", "Hm.", {kWeather, kPing}}},
+      {"none", "glm45", "The <tool_call> and </tool_call> tags.", {"The <tool_call> and </tool_call> tags.", "", {}}},
+      {"minimax_m2",
+       "minimax_m2",
+       "Hm.\n</think>\n\nOK\n<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter "
+       "name=\"city\">Paris</parameter>\n"
+       "<parameter name=\"days\">3</parameter>\n<parameter name=\"opts\">{\"a\": [1, true, "
+       "null]}</parameter>\n</invoke>\n"
+       "<invoke name=\"ping\">\n</invoke>\n</minimax:tool_call>",
+       {"OK", "Hm.", {kWeather, kPing}},
+       true},
+      {"none",
+       "minimax",
+       "<tool_calls>\n{\"name\": \"get_weather\", \"arguments\": " + args +
+           "}\n{\"name\": \"ping\", \"arguments\": {}}\n</tool_calls>",
+       {"", "", {kWeather, kPing}}},
+      {"none", "jamba", "<tool_calls>" + list + "</tool_calls>", {"", "", {kWeather, kPing}}},
+      {"none", "nemotron_json", "<TOOLCALL>" + list + "</TOOLCALL>", {"", "", {kWeather, kPing}}},
+      {"none",
+       "minicpm5",
+       "<function name=\"get_weather\"><param name=\"city\"><![CDATA[Paris]]></param><param name=\"days\">3</param>"
+       "<param name=\"opts\">{'a': [1, True, None]}</param></function>\n<function name=\"ping\"></function>",
+       {"", "", {kWeather, kPing}}},
+      {"none", "granite", "<|tool_call|>" + list, {"", "", {kWeather, kPing}}},
+      {"none", "granite-20b-fc", "<function_call> {\"name\": \"ping\", \"arguments\": {}}", {"", "", {kPing}}},
+      {"none", "phi4_mini_json", "functools" + list, {"", "", {kWeather, kPing}}},
+      {"none",
+       "internlm",
+       "OK<|action_start|><|plugin|>\n{\"name\": \"get_weather\", \"parameters\": " + args + "}<|action_end|>",
+       {"OK", "", {kWeather}}},
+      {"none", "xlam", "```json\n" + list + "\n```", {"", "", {kWeather, kPing}}},
+      {"none", "xlam", list, {"", "", {kWeather, kPing}}},
+      {"cohere_command3",
+       "cohere_command3",
+       "<|START_THINKING|>Hm.<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": "
+       "\"get_weather\", \"parameters\": " +
+           args + "}\n]<|END_ACTION|>",
+       {"", "Hm.", {{"get_weather", args, "0"}}}},
+      {"none",
+       "command_r",
+       "Action: ```json\n[\n    {\n        \"tool_name\": \"ping\",\n        \"parameters\": {}\n    }\n]\n```",
+       {"", "", {kPing}}},
+      {"none",
+       "gigachat3",
+       "OK<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"get_weather\", \"arguments\": " + args + "}",
+       {"OK", "", {kWeather}}},
+      {"none",
+       "apertus",
+       "OK<|tools_prefix|>[{\"get_weather\": " + args + "}, {\"ping\": {}}]<|tools_suffix|>",
+       {"OK", "", {kWeather, kPing}}},
+      {"none",
+       "functionary",
+       "OK<function=get_weather>" + args + "</function><function=ping>{}</function>",
+       {"OK", "", {kWeather, kPing}}},
+      {"gemma4",
+       "gemma4",
+       "<|channel>thought\nHm.\n<channel|><|tool_call>call:get_weather{city:<|\"|>Paris<|\"|>,days:3,opts:{a:[1,true,"
+       "None]}}"
+       "<tool_call|><|tool_call>call:ping{}<tool_call|>OK",
+       {"OK", "Hm.", {kWeather, kPing}}},
+      {"none",
+       "functiongemma",
+       "<start_function_call>call:get_weather{city:<escape>Paris<escape>,days:3,opts:{a:[1,true,null]}}<end_function_"
+       "call>",
+       {"", "", {kWeather}}},
+      {"none",
+       "longcat",
+       "<longcat_tool_call>{\"name\": \"ping\", \"arguments\": {}}</longcat_tool_call>",
+       {"", "", {kPing}}},
+      {"none", "json", "{\"name\": \"get_weather\", \"arguments\": " + args + "}", {"", "", {kWeather}}},
+      {"openai_gptoss",
+       "openai",
+       "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>So.",
+       {"So.", "Hm.", {}}},
+      {"openai_gptoss",
+       "openai",
+       "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary<|message|>Wait.<|end|><|start|>"
+       "assistant"
+       "<|channel|>analysis<|message|>Hm!<|end|>"
+       "<|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>" +
+           args + "<|call|><|start|>assistant to=functions.ping<|channel|>commentary json<|message|>{}<|call|>",
+       {"Wait.", "Hm.\nHm!", {kWeather, kPing}}},
+      {"openai_gptoss", "openai", "No channel at all.", {"No channel at all.", "", {}}},
+      {"openai_gptoss", "openai", "<|channel|>commentary to=functions.f<|message|>oops<|call|>", {"oops", "", {}}},
+  };
+  return all;
+}
+
+}  // namespace
+}  // namespace weir::text::parse
