@@ -221,7 +221,7 @@ MODELS = {
         set(),
     ),
     "glm4": ("Glm4", dict(head_dim=16), None, "f32", set()),
-    "smollm3": ("SmolLM3", dict(num_hidden_layers=4, use_sliding_window=True, sliding_window=40), None, "f32", set()),
+    "smollm3": ("SmolLM3", dict(num_hidden_layers=4), None, "f32", set()),
     "exaone4": ("Exaone4", dict(num_hidden_layers=4, sliding_window=24), None, "f32", set()),
     "mixtral": ("Mixtral", dict(num_local_experts=4, num_experts_per_tok=2, sliding_window=None), None, "f32", {"experts"}),
     "qwen2-moe": (
@@ -575,6 +575,10 @@ def add_metadata(writer, config, tokenizer):
         writer.add_sliding_window(config.sliding_window)
         if config.final_logit_softcapping:
             writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    add_tokenizer(writer, tokenizer)
+
+
+def add_tokenizer(writer, tokenizer):
     state = json.loads(tokenizer.to_str())
     tokens = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
     writer.add_tokenizer_model("gpt2")

@@ -335,7 +335,8 @@ TEST(HfConfig, HostileLatents) {
   EXPECT_EQ(model.spec.layer[0].mixer, Mixer::kLatent);
   refused(latent({{"kv_lora_rank", 0}}), "kv_lora_rank");
   refused(latent({{"kv_lora_rank", nullptr}}), "kv_lora_rank");
-  refused(latent({{"qk_rope_head_dim", 7}}), "keys of 16 + 7");
+  refused(latent({{"qk_rope_head_dim", 7}}), "a head has 23 elements");
+  refused(latent({{"qk_rope_head_dim", 7}, {"qk_nope_head_dim", 15}}), "keys of 15 + 7");
   refused(latent({{"qk_nope_head_dim", -16}}), "qk_nope_head_dim");
   refused(latent({{"num_attention_heads", 4096}, {"num_hidden_layers", 512}}), "512 layers of 4096 heads");
   json uncompressed = latent(json::object());

@@ -133,6 +133,7 @@ Status add_spec_of_config(Facts& facts, const std::string& folder) {
   auto model = spec_from_config(config, path);
   if (model) {
     facts.spec = std::move(model->spec);
+    if (facts.spec->name.empty()) facts.spec->name = std::filesystem::path(folder).filename().string();
     return {};
   }
   if (model.error().code != ErrorCode::kUnsupported) return tl::unexpected(std::move(model).error());
@@ -218,7 +219,9 @@ std::string rope_text(const RopeSpec& rope, const ModelSpec& spec) {
 
 std::string windows_text(const ModelSpec& spec) {
   std::map<int, int> layers;
-  for (const LayerSpec& layer : spec.layer) layers[layer.window] += 1;
+  for (const LayerSpec& layer : spec.layer) {
+    if (layer.mixer != Mixer::kDelta) layers[layer.window] += 1;
+  }
   std::string text;
   for (const auto& [window, count] : layers) {
     if (!text.empty()) text += ", ";
@@ -264,9 +267,14 @@ std::string experts_text(const ModelSpec& spec) {
   return text;
 }
 
-// Exactly where that is short, for it is what people multiply.
+// Exactly, for it is what people multiply.
 std::string kv_text(double bytes) {
-  return fmt::format("{:.12g} bytes", bytes);
+  return fmt::format("{:.12g} bytes ({:.6g} KiB)", bytes, bytes / 1024);
+}
+
+Json kv_json(double bytes) {
+  const auto whole = static_cast<std::int64_t>(bytes);
+  return static_cast<double>(whole) == bytes ? Json(whole) : Json(bytes);
 }
 
 void write_spec(TextWriter& out, const Facts& facts) {
@@ -279,13 +287,16 @@ void write_spec(TextWriter& out, const Facts& facts) {
   if (spec.has_sparse_layers()) out.line("experts", experts_text(spec));
   out.line("windows", windows_text(spec));
   for (std::size_t i = 0; i < spec.ropes.size(); ++i)
-    out.line(i == 0 ? "RoPE" : "RoPE, local", rope_text(spec.ropes[i], spec));
+    out.line(i == 0                   ? "RoPE"
+             : spec.indexer.heads > 0 ? "RoPE, indexer"
+                                      : "RoPE, local",
+             rope_text(spec.ropes[i], spec));
   out.line("context", fmt::format("{} tokens", spec.context_length));
   out.line("vocabulary", fmt::format("{} tokens, {} head", spec.vocab, spec.tied_embeddings ? "tied" : "separate"));
   if (facts.has_weights)
     out.line("weights", fmt::format("{} ({:.1f} M parameters)", spec.quantisation, facts.parameters() / 1e6));
-  out.line("KV per token",
-           fmt::format("{} in F16, {} in F32", kv_text(facts.f16.bytes_per_token), kv_text(facts.f32.bytes_per_token)));
+  out.line("KV per token", fmt::format("{} in F16 or BF16, {} in F32", kv_text(facts.f16.bytes_per_token),
+                                       kv_text(facts.f32.bytes_per_token)));
   if (facts.f16.state_bytes > 0)
     out.line("state", fmt::format("{} per sequence", bytes_text(static_cast<double>(facts.f16.state_bytes))));
   const auto kv_full = static_cast<double>(facts.f16.bytes_of_context);
@@ -359,7 +370,8 @@ void add_spec(Json& json, const Facts& facts) {
   for (const LayerSpec& layer : spec.layer) json["windows"].push_back(layer.window);
   json["ropes"] = Json::array();
   for (const RopeSpec& rope : spec.ropes) json["ropes"].push_back(rope_json(rope));
-  json["kv_bytes_per_token"] = {{"f16", facts.f16.bytes_per_token}, {"f32", facts.f32.bytes_per_token}};
+  const Json f16 = kv_json(facts.f16.bytes_per_token);
+  json["kv_bytes_per_token"] = {{"f16", f16}, {"bf16", f16}, {"f32", kv_json(facts.f32.bytes_per_token)}};
   if (facts.f16.state_bytes > 0) json["state_bytes"] = facts.f16.state_bytes;
   json["memory_bytes"] = facts.weight_bytes() + facts.f16.bytes_of_context;
   json["chat_templates"] = facts.templates;

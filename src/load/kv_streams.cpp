@@ -4,8 +4,9 @@ namespace weir::load {
 
 std::vector<KvStream> kv_streams(const ModelSpec& spec) {
   std::vector<KvStream> streams;
-  for (int i = 0; i < spec.layers; ++i) {
-    const LayerSpec& layer = spec.layer[static_cast<std::size_t>(i)];
+  for (std::size_t index = 0; index < spec.layer.size(); ++index) {
+    const LayerSpec& layer = spec.layer[index];
+    const int i = static_cast<int>(index);
     switch (layer.mixer) {
       case Mixer::kAttention:
         streams.push_back({.layer = i,

@@ -237,7 +237,8 @@ TEST_F(SpoiledFolder, InspectNeedsOnlyTheConfiguration) {
   std::filesystem::remove(folder_ / "model.safetensors");
   const auto text = describe_model(folder_.string(), InspectFormat::kText, some_cost);
   ASSERT_TRUE(text) << text.error().message;
-  for (const auto* part : {"without weights", "2 of hidden size 32", "KV per token     4 bytes in F16"})
+  for (const auto* part :
+       {"without weights", "2 of hidden size 32", "KV per token     4 bytes (0.00390625 KiB) in F16"})
     EXPECT_NE(text->find(part), std::string::npos) << part << " in\n" << *text;
   replace("config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0");
   EXPECT_EQ(describe_model(folder_.string(), InspectFormat::kText, some_cost).error().code, ErrorCode::kCorruptFile);
