@@ -463,9 +463,9 @@ TEST_P(RowTest, LayerNormAndGates) {
   for (const int64_t cols : {1, 15, 17, 579}) {
     check(cols, [&](Backend& backend, Matrix<float> x, const float* weight, Placement p, int) {
       const Guarded<float> from(p, std::span<const float>(x.data, static_cast<std::size_t>(x.rows * cols)));
-      const Guarded<float> gate(p, std::span<const float>(x.data, static_cast<std::size_t>(x.rows)));
       backend.layer_norm({from.data(), x.rows, cols}, weight, weight, 1e-5f, x);
-      backend.add({.from = {from.data(), x.rows, cols}, .scale = 0.5f, .gate = {gate.data(), x.rows, 1}, .to = x});
+      backend.add(
+          {.from = {from.data(), x.rows, cols}, .scale = 0.5f, .gate = {from.data(), x.rows, 1, cols}, .to = x});
       backend.multiply_sigmoid({from.data(), x.rows, cols}, x);
       backend.multiply_silu({from.data(), x.rows, cols}, x);
     });
