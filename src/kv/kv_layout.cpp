@@ -28,6 +28,16 @@ struct Kind {
   std::int64_t unused(std::int64_t block_bytes) const { return groups_of(block_bytes) * block_bytes - bytes(); }
 };
 
+// The smallest block that makes no more groups than this one.
+std::int64_t tightened(const std::map<KvStream, Kind>& kinds, std::int64_t block_bytes) {
+  std::int64_t needed = 0;
+  for (const auto& [stream, kind] : kinds) {
+    const auto count = static_cast<std::int64_t>(kind.streams.size());
+    needed = std::max(needed, ceil_div(count, kind.groups_of(block_bytes)) * kind.slice_bytes);
+  }
+  return needed;
+}
+
 // The largest block that every kind fills to within an eighth. Larger blocks mean fewer groups, hence fewer tables and
 // block names per sequence; unused bytes are memory lost for good. Where no block does, the one that wastes least.
 std::int64_t choose_block_bytes(const std::map<KvStream, Kind>& kinds) {
@@ -47,13 +57,13 @@ std::int64_t choose_block_bytes(const std::map<KvStream, Kind>& kinds) {
       unused += kind.unused(bytes);
       fills = fills && kind.unused(bytes) * 8 <= kind.bytes();
     }
-    if (fills) return bytes;
+    if (fills) return tightened(kinds, bytes);
     if (unused < best_unused) {
       best = bytes;
       best_unused = unused;
     }
   }
-  return best;
+  return tightened(kinds, best);
 }
 
 }  // namespace

@@ -84,6 +84,15 @@ TEST(KvLayout, EveryLayerHasItsOwnPlace) {
   }
 }
 
+// EXAONE 4: 24 windowed layers and 8 full ones make four groups of 8, not of 9 with one unused.
+TEST(KvLayout, BlocksAreNoLargerThanTheirGroupsNeed) {
+  std::vector<int> windows;
+  for (int layer = 0; layer < 32; ++layer) windows.push_back(layer % 4 == 3 ? 0 : 4096);
+  const KvLayout layout = plan_layout(alike(windows, 2, 8), DType::kF16, 16);
+  EXPECT_EQ(layout.groups.size(), 4u);
+  EXPECT_EQ(layout.block_bytes, 8 * 2 * 16 * (16 + 16));
+}
+
 // DeepSeek V3: 61 layers that keep a latent of 512 and a key of 64, 576 elements in all.
 TEST(KvLayout, LatentsTakeNoMoreThanTheyNeed) {
   const std::vector<KvStream> streams(61, {0, 1, 576, 0});
