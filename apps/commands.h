@@ -9,7 +9,7 @@ namespace weir::apps {
 int serve(const ServeOptions& options);
 int run(const RunOptions& options);
 int chat(const RunOptions& options);
-int inspect(const std::string& model, bool json);
+int inspect(const InspectCommandOptions& options);
 int perplexity(const PerplexityOptions& options);
 int bench_throughput(const BenchOptions& options);
 int bench_machine(const MachineOptions& options);

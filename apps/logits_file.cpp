@@ -52,12 +52,13 @@ Result<std::unique_ptr<LogitsFile>> LogitsFile::open(const std::string& path) {
   return logits;
 }
 
-void LogitsFile::read(std::size_t i, std::span<float> out) const {
+float LogitsFile::read(std::size_t i, std::span<float> out) const {
   CHECK(i < rows_ && static_cast<std::int64_t>(out.size()) == vocab_, "row {} of {}", i, rows_);
   const auto row = file_->bytes().subspan(rows_at_ + i * row_bytes_, row_bytes_);
   const auto scale = value_at<float>(row, 0), lowest = value_at<float>(row, 4);
   for (std::size_t k = 0; k < out.size(); ++k)
     out[k] = lowest + scale * static_cast<float>(value_at<std::uint16_t>(row, 8 + 2 * k));
+  return lowest;
 }
 
 }  // namespace weir::apps

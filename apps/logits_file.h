@@ -24,8 +24,9 @@ class LogitsFile {
   std::int64_t vocab() const { return vocab_; }
   // Of all chunks, `context` each; ids of the vocabulary.
   const std::vector<TokenId>& tokens() const { return tokens_; }
-  // Log-probabilities of the scored token number `i` of the whole file. Any thread.
-  void read(std::size_t i, std::span<float> out) const;
+  // Log-probabilities of the scored token number `i` of the whole file; returns the lowest that the row could hold. Any
+  // thread.
+  float read(std::size_t i, std::span<float> out) const;
 
  private:
   std::unique_ptr<load::MappedFile> file_;

@@ -171,10 +171,22 @@ void add_filters(CLI::App& app, int& status) {
   render->add_flag("--json", *json, "JSON lines (the only form)")->required();
   render->callback([json, &status] { status = template_render_filter(); });
 
-  auto* inspect_command = app.add_subcommand("inspect", "what a model file holds");
-  inspect_command->add_option("MODEL", *path, "a .gguf file or a Hugging Face folder")->required();
-  inspect_command->add_flag("--json", *json, "as JSON");
-  inspect_command->callback([path, json, &status] { status = inspect(*path, *json); });
+  auto* inspect_command = app.add_subcommand("inspect", "what a model is, and the memory it needs");
+  auto inspect_options = std::make_shared<InspectCommandOptions>();
+  inspect_command->add_option("MODEL", inspect_options->model, "a .gguf file or a Hugging Face folder")->required();
+  inspect_command->add_flag("--json", inspect_options->json, "as JSON");
+  inspect_command
+      ->add_option_function<std::string>(
+          "--tensors", [inspect_options](const std::string& which) { inspect_options->all_tensors = which == "all"; },
+          "all: each of them; layers: layers that are alike as one")
+      ->check(CLI::IsMember({"all", "layers"}))
+      ->default_str("layers");
+  inspect_command->add_option("--context", inspect_options->context, "tokens of a sequence, for the memory")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  inspect_command->add_option("--batch", inspect_options->batch, "sequences at once, for the memory")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  inspect_command->callback([inspect_options, &status] { status = inspect(*inspect_options); });
 }
 
 void add_perplexity(CLI::App& app, int& status) {

@@ -64,6 +64,12 @@ struct PerplexityOptions {
   bool json = false;
 };
 
+struct InspectCommandOptions {
+  std::string model;
+  bool json = false, all_tensors = false;
+  std::int64_t context = 0, batch = 1;  // 0: the model's
+};
+
 struct PullCommandOptions {
   std::string model;
   std::string revision, token, cache_dir;  // empty: what MODEL or the environment says

@@ -219,13 +219,7 @@ class Measurement {
         results.surprise[place] = sample::surprise(logits, target);
         return;
       }
-      thread_local std::vector<float> saved;
-      if (file_) {
-        saved.resize(logits.size());
-        file_->read(place, saved);
-        base = saved;
-      }
-      const auto row = sample::compare_rows(base, logits, target);
+      const auto row = file_ ? compare_with_file(place, logits, target) : sample::compare_rows(base, logits, target);
       results.surprise[place] = row.surprise;
       results.base_surprise[place] = row.base_surprise;
       results.kl[place] = row.kl;
@@ -243,6 +237,13 @@ class Measurement {
       CHECK(id.has_value(), "{}", id.error().message);  // one sequence of at most max_model_len
     }
     return wait_for(sides, meeting);
+  }
+
+  sample::RowDivergence compare_with_file(std::size_t place, std::span<const float> logits, TokenId target) const {
+    thread_local std::vector<float> saved;
+    saved.resize(logits.size());
+    const float floor = file_->read(place, saved);
+    return sample::compare_saved(saved, floor, logits, target);
   }
 
   // All engines must have ended before the meeting does.

@@ -122,7 +122,7 @@ int pull(const PullCommandOptions& options) {
   return 0;
 }
 
-Result<LocalModel> local_model(const std::string& model) {
+Result<LocalModel> local_model(const std::string& model, bool may_pull) {
   std::error_code error;
   if (std::filesystem::exists(model, error)) return LocalModel{.path = model};
   if (!hub::looks_like_model_ref(model)) {
@@ -136,6 +136,10 @@ Result<LocalModel> local_model(const std::string& model) {
   WEIR_TRY(const auto options, hub::pull_options_from_environment());
   if (auto path = hub::find_pulled(ref, options.cache_root))
     return LocalModel{.path = std::move(*path), .repo = ref.repo()};
+  if (!may_pull)
+    return fail(ErrorCode::kNotFound,
+                "there is no file or folder '{}', nor is it in the Hub's cache in {}; `weir pull` gets it", model,
+                options.cache_root);
   fmt::print(stderr, "weir: there is no file or folder '{}': pulling it from {} into {}\n", printable(model),
              printable(options.endpoint), printable(options.cache_root));
   WEIR_TRY(auto path, pull_now(ref, options));

@@ -77,8 +77,9 @@ def saved_logits(name, context, chunks):
         row = file[rows_at + i * width:][:width]
         scale, lowest = struct.unpack_from("<ff", row)
         numbers = struct.unpack_from(f"<{vocab}H", row, 8)
-        p = torch.log_softmax(lowest + scale * torch.tensor(numbers, dtype=torch.float64), dim=-1)
-        figures.append([-q[target], -p[target], (p.exp() * (p - q)).sum(), (q.exp() * (q - p)).sum()])
+        p = lowest + scale * torch.tensor(numbers, dtype=torch.float64)
+        kept = torch.tensor(numbers) > 0
+        figures.append([-q[target], -p[target], (p.exp() * (p - q))[kept].sum(), (q.exp() * (q - p)).sum()])
     surprise, base, kl, reverse = torch.tensor(figures, dtype=torch.float64).mean(dim=0).tolist()
     found = dict(perplexity=math.exp(surprise), base_perplexity=math.exp(base), kl=kl, reverse_kl=reverse)
     return dict(model=name, context=context, vocab=vocab, ids=ids, **found)

@@ -12,6 +12,7 @@
 #include "load/limits.h"
 #include "load/model_files.h"
 #include "load/safetensors.h"
+#include "load/tensor_tree.h"
 
 namespace weir::load {
 namespace {
@@ -36,6 +37,14 @@ struct Facts {
   std::vector<TokenId> eos_ids;
   bool has_weights = true;
   KvCost f16, f32;
+  std::vector<std::string> unread;  // what could not be read, and why
+  // What serving takes at least: all weights, and the KV of sequences that have grown to `context` tokens.
+  struct Memory {
+    std::int64_t context = 0, sequences = 0;
+    bool f32 = false;  // KV elements, as --kv-cache-dtype auto chooses
+    double kv = 0;
+  };
+  Memory memory;
 
   std::map<std::string, TypeTotal> types() const {
     std::map<std::string, TypeTotal> totals;
@@ -105,19 +114,24 @@ Result<Facts> gguf_facts(const std::string& path) {
 Result<Facts> folder_facts(const std::string& folder) {
   Facts facts;
   const std::string path = folder + "/config.json";
-  WEIR_TRY(const auto text, read_text_file(path, kMaxConfigBytes));
-  WEIR_TRY(const auto config, parse_json(text, path));
-  for (const auto& [key, value] : config.items()) facts.metadata[key] = Json(value);
-  auto files_or = Safetensors::open(folder);
-  if (!files_or && files_or.error().code == ErrorCode::kNotFound) {
+  const auto config =
+      read_text_file(path, kMaxConfigBytes).and_then([&](const std::string& text) { return parse_json(text, path); });
+  const auto files = Safetensors::open(folder);
+  // One of them is a description.
+  if (!config && !files) return tl::unexpected(config.error());
+  if (config && config->is_object()) {
+    for (const auto& [key, value] : config->items()) facts.metadata[key] = Json(value);
+  }
+  if (!config) facts.unread.push_back(config.error().message);
+  if (!files) {
     facts.format = "configuration without weights";
     facts.has_weights = false;
+    if (files.error().code != ErrorCode::kNotFound) facts.unread.push_back(files.error().message);
     return facts;
   }
-  WEIR_TRY(const auto files, std::move(files_or));
-  facts.format = files->files() == 1 ? "safetensors" : fmt::format("safetensors in {} shards", files->files());
-  facts.file_bytes = files->file_bytes();
-  add_tensors(facts, files->tensors(), files->unsupported_tensors());
+  facts.format = (*files)->files() == 1 ? "safetensors" : fmt::format("safetensors in {} shards", (*files)->files());
+  facts.file_bytes = (*files)->file_bytes();
+  add_tensors(facts, (*files)->tensors(), (*files)->unsupported_tensors());
   return facts;
 }
 
@@ -136,7 +150,8 @@ Status add_spec_of_config(Facts& facts, const std::string& folder) {
     if (facts.spec->name.empty()) facts.spec->name = std::filesystem::path(folder).filename().string();
     return {};
   }
-  if (model.error().code != ErrorCode::kUnsupported) return tl::unexpected(std::move(model).error());
+  if (model.error().code != ErrorCode::kUnsupported && facts.unread.empty())
+    return tl::unexpected(std::move(model).error());
   facts.reason = model.error().message;
   return {};
 }
@@ -153,13 +168,7 @@ Result<Facts> gather(const std::string& path) {
   }
   auto model = open_model(path);
   if (!model) {
-    if (only_vocabulary(facts)) {
-      facts.reason = "the file holds only a vocabulary";
-    } else if (model.error().code == ErrorCode::kUnsupported) {
-      facts.reason = model.error().message;
-    } else {
-      return tl::unexpected(std::move(model).error());
-    }
+    facts.reason = only_vocabulary(facts) ? "the file holds only a vocabulary" : model.error().message;
     return facts;
   }
   facts.spec = std::move(model->spec);
@@ -299,14 +308,14 @@ void write_spec(TextWriter& out, const Facts& facts) {
                                        kv_text(facts.f32.bytes_per_token)));
   if (facts.f16.state_bytes > 0)
     out.line("state", fmt::format("{} per sequence", bytes_text(static_cast<double>(facts.f16.state_bytes))));
-  const auto kv_full = static_cast<double>(facts.f16.bytes_of_context);
+  const Facts::Memory& memory = facts.memory;
   const auto weights = static_cast<double>(facts.weight_bytes());
-  if (facts.has_weights) {
-    out.line("memory", fmt::format("{} of weights and {} of F16 KV for one sequence that fills the context: {}",
-                                   bytes_text(weights), bytes_text(kv_full), bytes_text(weights + kv_full)));
-  } else {
-    out.line("memory", fmt::format("{} of F16 KV for one sequence that fills the context", bytes_text(kv_full)));
-  }
+  const std::string kv =
+      fmt::format("{} of {} KV for {} of {} tokens", bytes_text(memory.kv), memory.f32 ? "F32" : "F16",
+                  memory.sequences == 1 ? "a sequence" : fmt::format("{} sequences", memory.sequences), memory.context);
+  out.line("memory", facts.has_weights ? fmt::format("{}: {} of weights, and {}", bytes_text(weights + memory.kv),
+                                                     bytes_text(weights), kv)
+                                       : kv);
   std::string names;
   for (const auto& name : facts.templates) names += (names.empty() ? "yes: " : ", ") + name;
   out.line("chat template", names.empty() ? "no" : names);
@@ -315,7 +324,34 @@ void write_spec(TextWriter& out, const Facts& facts) {
   out.line("ends at tokens", ends.empty() ? "none known" : ends);
 }
 
-std::string as_text(const Facts& facts) {
+std::string shape_text(const UnsupportedTensor& tensor) {
+  return fmt::format("{} [{}]", tensor.type, fmt::join(tensor.shape, ", "));
+}
+
+void write_tensors(TextWriter& out, const Facts& facts, bool all) {
+  if (all) {
+    out.raw("\ntensors\n");
+    for (const auto& tensor : facts.tensors)
+      out.raw(fmt::format("  {} {}\n", printable(tensor.name), printable(shape_text(tensor))));
+    return;
+  }
+  for (const TensorGroup& group : tensor_tree(facts.tensors)) {
+    const std::string bytes = bytes_text(static_cast<double>(group.bytes));
+    if (group.first_layer < 0) {
+      out.raw(fmt::format("\nno layer's: {}\n", bytes));
+    } else if (group.first_layer == group.last_layer) {
+      out.raw(fmt::format("\nlayer {}: {}\n", group.first_layer, bytes));
+    } else {
+      out.raw(fmt::format("\nlayers {} to {}: {} each\n", group.first_layer, group.last_layer, bytes));
+    }
+    for (const auto& tensor : group.tensors) {
+      out.raw(fmt::format("  {:<34} {:<24} {}\n", printable(name_in_layer(tensor.name)), printable(shape_text(tensor)),
+                          bytes_text(static_cast<double>(tensor.bytes))));
+    }
+  }
+}
+
+std::string as_text(const Facts& facts, const InspectOptions& options) {
   TextWriter out;
   out.line("path", facts.path);
   out.line("format", fmt::format("{}, {}", facts.format, bytes_text(static_cast<double>(facts.file_bytes))));
@@ -324,20 +360,25 @@ std::string as_text(const Facts& facts) {
   } else {
     out.line("cannot be served", facts.reason);
   }
+  for (const std::string& problem : facts.unread) {
+    if (problem != facts.reason) out.line("cannot be read", problem);
+  }
+  for (const auto& [name, value] : options.more) out.line(name, value);
+  const double all_bytes = std::max(1.0, static_cast<double>(facts.weight_bytes()));
   for (const auto& [type, total] : facts.types()) {
-    out.line("tensors", fmt::format("{} of {}, {}", total.tensors, type, bytes_text(static_cast<double>(total.bytes))));
+    const auto bytes = static_cast<double>(total.bytes);
+    out.line("tensors",
+             fmt::format("{} of {}, {} ({:.1f} %)", total.tensors, type, bytes_text(bytes), 100 * bytes / all_bytes));
   }
-  if (facts.spec) return out.take();
-  out.raw("\nmetadata\n");
-  for (const auto& [key, value] : facts.metadata.items()) {
-    const std::string text =
-        value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    out.raw(fmt::format("  {} = {}\n", printable(key), printable(text)));
+  if (!facts.spec) {
+    out.raw("\nmetadata\n");
+    for (const auto& [key, value] : facts.metadata.items()) {
+      const std::string text =
+          value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+      out.raw(fmt::format("  {} = {}\n", printable(key), printable(text)));
+    }
   }
-  out.raw("\ntensors\n");
-  for (const auto& tensor : facts.tensors) {
-    out.raw(fmt::format("  {} {} [{}]\n", printable(tensor.name), tensor.type, fmt::join(tensor.shape, ", ")));
-  }
+  write_tensors(out, facts, options.all_tensors || !facts.spec);
   return out.take();
 }
 
@@ -373,21 +414,29 @@ void add_spec(Json& json, const Facts& facts) {
   const Json f16 = kv_json(facts.f16.bytes_per_token);
   json["kv_bytes_per_token"] = {{"f16", f16}, {"bf16", f16}, {"f32", kv_json(facts.f32.bytes_per_token)}};
   if (facts.f16.state_bytes > 0) json["state_bytes"] = facts.f16.state_bytes;
-  json["memory_bytes"] = facts.weight_bytes() + facts.f16.bytes_of_context;
+  const auto weights = static_cast<double>(facts.weight_bytes());
+  json["memory_bytes"] = weights + facts.memory.kv;
+  json["memory"] = {{"weights", weights},
+                    {"kv", facts.memory.kv},
+                    {"context", facts.memory.context},
+                    {"sequences", facts.memory.sequences},
+                    {"kv_dtype", facts.memory.f32 ? "f32" : "f16"}};
   json["chat_templates"] = facts.templates;
   json["eos_token_ids"] = facts.eos_ids;
 }
 
-std::string as_json(const Facts& facts) {
+std::string as_json(const Facts& facts, const InspectOptions& options) {
   Json json = {{"path", facts.path},
                {"format", facts.format},
                {"file_bytes", facts.file_bytes},
-               {"supported", facts.spec.has_value()}};
+               {"supported", facts.spec.has_value() && facts.unread.empty()}};
   if (facts.spec) {
     add_spec(json, facts);
   } else {
     json["reason"] = facts.reason;
   }
+  if (!facts.unread.empty()) json["unread"] = facts.unread;
+  for (const auto& [name, value] : options.more) json[name] = value;
   json["parameters"] = facts.parameters();
   json["types"] = Json::object();
   for (const auto& [type, total] : facts.types())
@@ -403,13 +452,20 @@ std::string as_json(const Facts& facts) {
 
 }  // namespace
 
-Result<std::string> describe_model(const std::string& path, InspectFormat format, const KvCostOf& kv_cost) {
+Result<std::string> describe_model(const std::string& path, const InspectOptions& options, const KvCostOf& kv_cost) {
   WEIR_TRY(auto facts, gather(path));
   if (facts.spec) {
-    facts.f16 = kv_cost(*facts.spec, tensor::DType::kF16);
-    facts.f32 = kv_cost(*facts.spec, tensor::DType::kF32);
+    ModelSpec grown = *facts.spec;
+    facts.f16 = kv_cost(grown, tensor::DType::kF16);
+    facts.f32 = kv_cost(grown, tensor::DType::kF32);
+    if (options.context > 0) grown.context_length = std::min(options.context, grown.context_length);
+    facts.memory = {.context = grown.context_length,
+                    .sequences = options.sequences,
+                    .f32 = facts.has_weights && grown.main_dtype == tensor::DType::kF32};
+    const KvCost cost = kv_cost(grown, facts.memory.f32 ? tensor::DType::kF32 : tensor::DType::kF16);
+    facts.memory.kv = static_cast<double>(cost.bytes_of_context) * static_cast<double>(options.sequences);
   }
-  return format == InspectFormat::kJson ? as_json(facts) : as_text(facts);
+  return options.format == InspectFormat::kJson ? as_json(facts, options) : as_text(facts, options);
 }
 
 }  // namespace weir::load

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "load/model_spec.h"
@@ -21,9 +23,18 @@ struct KvCost {
 };
 using KvCostOf = std::function<KvCost(const ModelSpec& spec, tensor::DType dtype)>;
 
-// A folder that holds only a config.json is described as far as that goes. A model that weir cannot serve (unknown
-// architecture or tensor type, a file with only a vocabulary) is described by its metadata and tensors, with the
-// reason. Errors: kNotFound, kCorruptFile. Ends with a newline.
-Result<std::string> describe_model(const std::string& path, InspectFormat format, const KvCostOf& kv_cost);
+struct InspectOptions {
+  InspectFormat format = InspectFormat::kText;
+  bool all_tensors = false;    // each of them, instead of layers that are alike as one (text only: JSON has all)
+  std::int64_t context = 0;    // tokens of the sequences whose memory is counted; 0: as many as the model takes
+  std::int64_t sequences = 1;  // how many of them
+  // What others know of the model: names and values, shown behind what is known here.
+  std::vector<std::pair<std::string, std::string>> more;
+};
+
+// A folder that holds only a config.json is described as far as that goes. A model that weir cannot serve (an unknown
+// architecture or type, files that are damaged or missing) is described as far as it can be read, with the reason.
+// Errors: kNotFound; kCorruptFile where nothing can be read. Ends with a newline.
+Result<std::string> describe_model(const std::string& path, const InspectOptions& options, const KvCostOf& kv_cost);
 
 }  // namespace weir::load

@@ -222,38 +222,44 @@ KvCost some_cost(const ModelSpec& spec, tensor::DType dtype) {
 }
 
 TEST(Inspect, DescribesModels) {
-  const auto text = describe_model(kModels + "gguf/gemma3.gguf", InspectFormat::kText, some_cost);
+  const auto text = describe_model(kModels + "gguf/gemma3.gguf", {}, some_cost);
   ASSERT_TRUE(text) << text.error().message;
   for (const auto* part :
        {"GGUF v3", "gemma3", "6 of hidden size 32", "5 layers see 24 tokens", "KV per token", "chat template    yes"}) {
     EXPECT_NE(text->find(part), std::string::npos) << part << " in\n" << *text;
   }
-  const auto json = describe_model(kModels + "qwen2", InspectFormat::kJson, some_cost);
+  EXPECT_NE(text->find("layers 0 to 5"), std::string::npos) << *text;
+  const auto json = describe_model(kModels + "qwen2", {.format = InspectFormat::kJson}, some_cost);
   ASSERT_TRUE(json) << json.error().message;
   EXPECT_NE(json->find("\"supported\": true"), std::string::npos);
 }
 
 TEST_F(SpoiledFolder, InspectNeedsOnlyTheConfiguration) {
   std::filesystem::remove(folder_ / "model.safetensors");
-  const auto text = describe_model(folder_.string(), InspectFormat::kText, some_cost);
+  const auto text = describe_model(folder_.string(), {}, some_cost);
   ASSERT_TRUE(text) << text.error().message;
   for (const auto* part :
        {"without weights", "2 of hidden size 32", "KV per token     4 bytes (0.00390625 KiB) in F16"})
     EXPECT_NE(text->find(part), std::string::npos) << part << " in\n" << *text;
   replace("config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0");
-  EXPECT_EQ(describe_model(folder_.string(), InspectFormat::kText, some_cost).error().code, ErrorCode::kCorruptFile);
+  EXPECT_EQ(describe_model(folder_.string(), {}, some_cost).error().code, ErrorCode::kCorruptFile);
 }
 
 TEST_F(SpoiledFolder, InspectShowsWhatCannotBeServed) {
   replace("config.json", "LlamaForCausalLM", "Lla\\u001b[2JmaForCausalLM");
-  const auto text = describe_model(folder_.string(), InspectFormat::kText, some_cost);
+  const auto text = describe_model(folder_.string(), {}, some_cost);
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_NE(text->find("cannot be served"), std::string::npos);
   EXPECT_NE(text->find("hidden_size = 32"), std::string::npos);
   EXPECT_NE(text->find("model.norm.weight F32 [32]"), std::string::npos);
   EXPECT_EQ(text->find('\x1b'), std::string::npos);
   write("model.safetensors", "damaged");
-  EXPECT_EQ(describe_model(folder_.string(), InspectFormat::kText, some_cost).error().code, ErrorCode::kCorruptFile);
+  const auto config_only = describe_model(folder_.string(), {}, some_cost);
+  ASSERT_TRUE(config_only) << config_only.error().message;
+  for (const auto* part : {"hidden_size = 32", "cannot be served", "cannot be read", "model.safetensors"})
+    EXPECT_NE(config_only->find(part), std::string::npos) << part << " in\n" << *config_only;
+  write("config.json", "damaged");
+  EXPECT_EQ(describe_model(folder_.string(), {}, some_cost).error().code, ErrorCode::kCorruptFile);
 }
 
 }  // namespace

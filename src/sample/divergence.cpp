@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "sample/row_math.h"
@@ -19,16 +20,12 @@ double at(std::span<const float> logits, TokenId id) {
   return static_cast<double>(logits[static_cast<std::size_t>(id)]);
 }
 
-}  // namespace
-
-double surprise(std::span<const float> logits, TokenId target) {
-  return log_sum_exp(logits, row_max(logits)) - at(logits, target);
-}
-
-RowDivergence compare_rows(std::span<const float> base, std::span<const float> logits, TokenId target) {
+// `base` less `base_log_sum` are the base's log-probabilities; those not above `floor` are none.
+RowDivergence compare(std::span<const float> base, double base_log_sum, float floor, std::span<const float> logits,
+                      TokenId target) {
   CHECK(base.size() == logits.size(), "{} and {} logits", base.size(), logits.size());
   const float base_max = row_max(base), max = row_max(logits);
-  const double base_log_sum = log_sum_exp(base, base_max), log_sum = log_sum_exp(logits, max);
+  const double log_sum = log_sum_exp(logits, max);
   RowDivergence row;
   row.base_surprise = base_log_sum - at(base, target);
   row.surprise = log_sum - at(logits, target);
@@ -37,7 +34,7 @@ RowDivergence compare_rows(std::span<const float> base, std::span<const float> l
   for (std::size_t i = 0; i < base.size(); ++i) {
     const double log_base = static_cast<double>(base[i]) - base_log_sum;
     const double log_p = static_cast<double>(logits[i]) - log_sum;
-    const double p_base = std::exp(log_base), p = std::exp(log_p);
+    const double p_base = base[i] > floor ? std::exp(log_base) : 0, p = std::exp(log_p);
     // What never comes counts nothing, also where the other row says the same with another -infinity.
     if (p_base > 0) kl += p_base * (log_base - log_p);
     if (p > 0) reverse += p * (log_p - log_base);
@@ -46,6 +43,21 @@ RowDivergence compare_rows(std::span<const float> base, std::span<const float> l
   row.kl = std::max(kl, 0.0);
   row.reverse_kl = std::max(reverse, 0.0);
   return row;
+}
+
+}  // namespace
+
+double surprise(std::span<const float> logits, TokenId target) {
+  return log_sum_exp(logits, row_max(logits)) - at(logits, target);
+}
+
+RowDivergence compare_rows(std::span<const float> base, std::span<const float> logits, TokenId target) {
+  return compare(base, log_sum_exp(base, row_max(base)), -std::numeric_limits<float>::infinity(), logits, target);
+}
+
+RowDivergence compare_saved(std::span<const float> base_logprobs, float floor, std::span<const float> logits,
+                            TokenId target) {
+  return compare(base_logprobs, 0, floor, logits, target);
 }
 
 Estimate estimate(std::span<const double> values) {

@@ -25,6 +25,11 @@ struct RowDivergence {
 // The rows must be of one length and hold a finite entry each.
 RowDivergence compare_rows(std::span<const float> base, std::span<const float> logits, TokenId target);
 
+// The same where the base's log-probabilities were saved with a floor: what is not above it is at most that likely, and
+// as a part of the base counts nothing.
+RowDivergence compare_saved(std::span<const float> base_logprobs, float floor, std::span<const float> logits,
+                            TokenId target);
+
 struct Estimate {
   double mean = 0, error = 0;  // standard error of the mean
 };

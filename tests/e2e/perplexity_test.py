@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`weir perplexity` beside what the reference library computes (tests/golden/perplexity.json, tools/gen_perplexity.py)."""
 import json
+import math
 import pathlib
 import random
 import shutil
@@ -21,7 +22,10 @@ def logits_file(tokens, context, vocab, seed=3):
     draw, chunks = random.Random(seed), len(tokens) // context
     parts = [struct.pack("<8siii", b"_logits_", context, vocab, chunks), struct.pack(f"<{chunks * context}i", *tokens[: chunks * context])]
     for _ in range(chunks * (context - 1 - context // 2)):
-        parts += [struct.pack("<ff", draw.uniform(1e-5, 2.4e-4), -16.0), draw.randbytes(2 * (vocab + vocab % 2))]
+        scale, padded = draw.uniform(1e-5, 1.2e-4), vocab + vocab % 2
+        numbers = [draw.choice((0, draw.randrange(65536))) for _ in range(vocab)] + [0] * (padded - vocab)
+        lowest = -math.log(sum(math.exp(scale * n) for n in numbers[:vocab]))
+        parts += [struct.pack("<ff", scale, lowest), struct.pack(f"<{padded}H", *numbers)]
     return b"".join(parts)
 
 

@@ -103,6 +103,44 @@ class Chat(unittest.TestCase):
         self.assertNotIn("/clear", alone)
 
 
+class Inspect(unittest.TestCase):
+    def test_memory_is_that_of_the_sequences_asked_for(self):
+        for model in (LLAMA, GGUF, GOLDEN / "llama-bf16"):
+            facts = json.loads(weir("inspect", model, "--json", "--context", 100, "--batch", 3).stdout)
+            memory = facts["memory"]
+            # Whole blocks of 16 tokens, as the cache is laid out.
+            self.assertEqual(3 * 112 * facts["kv_bytes_per_token"][memory["kv_dtype"]], memory["kv"])
+            self.assertEqual(sum(t["bytes"] for t in facts["tensors"]), memory["weights"])
+            self.assertEqual(memory["kv"] + memory["weights"], facts["memory_bytes"])
+            self.assertIn("288 tokens", facts["tokenizer"])
+        windows = json.loads(weir("inspect", GOLDEN / "mistral-swa", "--json", "--context", 400).stdout)
+        self.assertLess(windows["memory"]["kv"], 400 * windows["kv_bytes_per_token"]["f32"])
+
+    def test_tensors_by_layer_and_all(self):
+        layers, all_of_them = weir("inspect", GGUF).stdout, weir("inspect", GGUF, "--tensors", "all").stdout
+        self.assertRegex(layers, r"layers 0 to \d+: .* each")
+        self.assertEqual(1, layers.count("attn_q.weight"))
+        self.assertIn("blk.1.attn_q.weight F32", all_of_them)
+
+    def test_what_cannot_be_served_is_shown_as_far_as_it_can_be_read(self):
+        with tempfile.TemporaryDirectory(prefix="weir-test-") as folder:
+            folder = pathlib.Path(folder) / "model"
+            shutil.copytree(LLAMA, folder)
+            (folder / "tokenizer.json").write_text("{}")
+            (folder / "chat_template.jinja").write_text("{% for %}")
+            run = weir("inspect", folder)
+            self.assertEqual(0, run.returncode, run.stderr)
+            self.assertRegex(run.stdout, r"tokenizer +cannot be used")
+            self.assertRegex(run.stdout, r"template +cannot be used")
+            (folder / "config.json").unlink()
+            run = weir("inspect", folder)
+            self.assertEqual(0, run.returncode, run.stderr)
+            self.assertIn("config.json: no such file", run.stdout)
+            self.assertIn("model.norm.weight F32 [32]", run.stdout)
+            (folder / "model.safetensors").unlink()
+            self.assertEqual(2, weir("inspect", folder).returncode)
+
+
 class Broken(unittest.TestCase):
     """A model whose every logit is a NaN."""
 
