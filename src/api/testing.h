@@ -55,6 +55,7 @@ class ByteTokenizer final : public text::Tokenizer {
   std::string_view first_token_bytes(TokenId id, bool skip_special) const override {
     return token_bytes(id, skip_special);
   }
+  std::size_t tail_bytes(TokenId) const override { return 0; }
   TokenId vocab_size() const override { return kSize; }
   bool is_control(TokenId id) const override { return id == kBos || id == kEos; }
   std::optional<TokenId> bos() const override { return kBos; }
