@@ -64,8 +64,7 @@ struct LlamaError {
   bool tails;
   double error;
 };
-constexpr LlamaError kLlamaErrors[] = {
-@ERRORS@};
+constexpr LlamaError kLlamaErrors[] = {@ERRORS @};
 
 TEST(BlockEncoders, AreNoFurtherFromTheNumbersThanLlamaCpp) {
   for (const auto& [type, tails, error] : kLlamaErrors) {
@@ -112,8 +111,8 @@ TEST(TypeMix, KnowsTheKindsOfFiles) {
   EXPECT_EQ(find_kind("Q9_K"), nullptr);
   EXPECT_EQ(find_kind(""), nullptr);
   const auto type_of = [](const char* kind, const char* name, std::vector<std::int64_t> shape, bool tied = false) {
-    return type_for(*find_kind(kind), {.name = name, .shape = std::move(shape), .layers = 32, .queries_per_kv_head = 4,
-                                       .tied = tied});
+    return type_for(*find_kind(kind),
+                    {.name = name, .shape = std::move(shape), .layers = 32, .queries_per_kv_head = 4, .tied = tied});
   };
   EXPECT_EQ(type_of("Q4_K_M", "blk.0.attn_norm.weight", {4096}), DType::kF32);
   EXPECT_EQ(type_of("Q4_K_M", "blk.0.ffn_gate_inp.weight", {8, 4096}), DType::kF32);
