@@ -64,7 +64,15 @@ struct LlamaError {
   bool tails;
   double error;
 };
-constexpr LlamaError kLlamaErrors[] = {@ERRORS @};
+constexpr LlamaError kLlamaErrors[] = {
+    {DType::kQ4_0, false, 0.081840}, {DType::kQ4_1, false, 0.075859}, {DType::kQ5_0, false, 0.040530},
+    {DType::kQ5_1, false, 0.036633}, {DType::kQ8_0, false, 0.005090}, {DType::kQ2_K, false, 0.287307},
+    {DType::kQ3_K, false, 0.146322}, {DType::kQ4_K, false, 0.068936}, {DType::kQ5_K, false, 0.034881},
+    {DType::kQ6_K, false, 0.017069}, {DType::kQ4_0, true, 0.108477},  {DType::kQ4_1, true, 0.111267},
+    {DType::kQ5_0, true, 0.058124},  {DType::kQ5_1, true, 0.053747},  {DType::kQ8_0, true, 0.008148},
+    {DType::kQ2_K, true, 0.405511},  {DType::kQ3_K, true, 0.157961},  {DType::kQ4_K, true, 0.089891},
+    {DType::kQ5_K, true, 0.049128},  {DType::kQ6_K, true, 0.023765},
+};
 
 TEST(BlockEncoders, AreNoFurtherFromTheNumbersThanLlamaCpp) {
   for (const auto& [type, tails, error] : kLlamaErrors) {

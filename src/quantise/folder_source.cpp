@@ -23,6 +23,7 @@ struct Architecture {
 };
 constexpr std::array kArchitectures = {
     Architecture{"llama", "llama", true},
+    Architecture{"mistral", "llama", true},
     Architecture{"qwen2", "qwen2", false},
     Architecture{"qwen3", "qwen3", false},
 };
@@ -33,6 +34,11 @@ tl::unexpected<Error> cannot(const std::string& path, std::string_view what) {
 
 Status check_convertible(const ModelSpec& spec, const std::string& path) {
   if (spec.ropes.size() != 1) return cannot(path, "layers with different rotations cannot be written as GGUF yet");
+  const RopeSpec& rope = spec.ropes[0];
+  const bool plain_yarn =
+      rope.beta_fast == 32 && rope.beta_slow == 1 && rope.yarn_truncate && rope.attention_factor == 0;
+  if (rope.scaling == RopeSpec::Scaling::kYarn && !plain_yarn)
+    return cannot(path, "YaRN with other parameters than its usual ones cannot be written as GGUF yet");
   for (const load::LayerSpec& layer : spec.layer) {
     if (layer.window != 0)
       return cannot(path, fmt::format("GGUF has no key for the sliding window of {} tokens of a {} model", layer.window,

@@ -29,11 +29,11 @@ constexpr std::array kPatterns = {
 #undef WEIR_WORDS
 #undef WEIR_REST
 
-// The steps of a pre-tokenizer, a sequence or one alone.
-std::vector<json> steps_of(const json& tokenizer, const char* key) {
-  const json step = tokenizer.value(key, json());
+// The steps of the pre-tokenizer, a sequence or one alone.
+std::vector<json> split_steps(const json& tokenizer) {
+  const json step = tokenizer.value("pre_tokenizer", json());
   if (!step.is_object()) return {};
-  const auto inner = step.find(std::string(key) + "s");
+  const auto inner = step.find("pretokenizers");
   if (step.value("type", json("")) == "Sequence" && inner != step.end() && inner->is_array()) return *inner;
   return {step};
 }
@@ -42,8 +42,7 @@ std::vector<json> steps_of(const json& tokenizer, const char* key) {
 std::string pre_name(const json& tokenizer) {
   std::string name;
   bool digits = false, splits = false;
-  for (const json& step : steps_of(tokenizer, "pretokenizer").empty() ? steps_of(tokenizer, "pre_tokenizer")
-                                                                      : steps_of(tokenizer, "pretokenizer")) {
+  for (const json& step : split_steps(tokenizer)) {
     if (!step.is_object()) return "";
     const json type = step.value("type", json(""));
     if (type == "Digits") digits = step.value("individual_digits", json(false)) == true;

@@ -41,7 +41,7 @@ class Quantize(unittest.TestCase):
         self.assertLessEqual(sum(off) / len(off), mean)
 
     def test_folders_become_files_that_say_the_same(self):
-        for name in ("llama", "llama-bias-linear", "llama3-rope", "llama-yarn", "qwen2-yarn", "qwen3", "llama-bf16"):
+        for name in ("llama", "llama-bias-linear", "llama3-rope", "qwen2-yarn", "qwen3", "llama-bf16"):
             with self.subTest(name):
                 self.write(GOLDEN / name, "F32")
                 self.hold(cases_of(GOLDEN / name / "cases.json"), 1e-3, *EXACT)
@@ -74,6 +74,7 @@ class Quantize(unittest.TestCase):
         self.refused(2, "the types are: F32, F16", source, self.out, "Q4_X")
         self.refused(2, "no such file", source.with_name("no.gguf"), self.out, "Q8_0")
         self.refused(2, "sliding window of 24", GOLDEN / "mistral-swa", self.out, "Q8_0")
+        self.refused(2, "YaRN with other parameters", GOLDEN / "llama-yarn", self.out, "Q8_0")
         self.refused(2, "quantize a GGUF file", GOLDEN / "gemma3", self.out, "Q8_0")
         self.assertEqual(list(self.out.parent.iterdir()), [])
         self.out.write_text("precious")
