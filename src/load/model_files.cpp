@@ -129,9 +129,9 @@ Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder,
   for (const ExpectedTensor& wanted : expected) {
     if (!wanted.place.whole_rows()) turned.insert(wanted.place.file_name);
   }
-  WEIR_TRY(const auto found,
-           derive_quantised(config, folder + "/config.json", {files->tensors(), files->unsupported_tensors()},
-                            [&](std::string_view name) { return turned.contains(name); }, release_file));
+  WEIR_TRY(const auto found, derive_quantised(
+                                 config, folder + "/config.json", {files->tensors(), files->unsupported_tensors()},
+                                 [&](std::string_view name) { return turned.contains(name); }, release_file));
   const std::shared_ptr<DerivedTensors> derived = found.derived;
   if (derived != nullptr) turn_quantised_slices(derived->tensors(), expected);
   return check_weights(expected, {

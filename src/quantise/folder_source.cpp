@@ -140,24 +140,28 @@ Result<SourceModel> source_from_folder(const std::string& path) {
   const bool permute = arch->adjacent_pairs && rope.pairing == RopeSpec::Pairing::kHalves;
   for (const load::Weight& weight : folder->files.weights->all()) {
     if (spec.tied_embeddings && weight.name == "output.weight") continue;
-    SourceTensor tensor = {weight.name, weight.dtype, weight.shape, weight.data};
+    SourceTensor tensor = {.name = weight.name, .dtype = weight.dtype, .shape = weight.shape, .weight = &weight};
     if (permute && is_query_or_key(weight.name)) {
       if (rope.dims != spec.head_dim) return cannot(path, "heads that are turned in part cannot be written yet");
       if (weight.shape.size() == 1) {  // a short vector: turned here
         const auto order = neighbours(spec.head_dim);
         const int64_t size = tensor::row_bytes(weight.dtype, 1);
-        folder->files.weights->fetch(weight.data);
-        std::vector<std::byte>& turned = folder->made.emplace_back(weight.data.size());
+        WEIR_TRY(const load::WeightBytes bytes, folder->files.weights->read(weight));
+        std::vector<std::byte>& turned = folder->made.emplace_back(bytes.data.size());
         for (int64_t i = 0; i < weight.shape[0]; ++i)
-          std::copy_n(weight.data.data() + order(i) * size, size, turned.data() + i * size);
+          std::copy_n(bytes.data.data() + order(i) * size, size, turned.data() + i * size);
         tensor.data = turned;
+        tensor.weight = nullptr;
       } else {
         tensor.order = neighbours(spec.head_dim);
       }
     }
     model.tensors.push_back(std::move(tensor));
   }
-  model.fetch = [folder](std::span<const std::byte> bytes) { folder->files.weights->fetch(bytes); };
+  model.read = [folder](const SourceTensor& tensor) -> Result<load::WeightBytes> {
+    if (tensor.weight == nullptr) return {{tensor.data, nullptr}};
+    return folder->files.weights->read(*tensor.weight);
+  };
   model.release = [folder](std::span<const std::byte> bytes) { folder->files.weights->release(bytes); };
   model.owner = folder;
   return model;

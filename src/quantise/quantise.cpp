@@ -28,19 +28,20 @@ class Job {
     const int64_t columns = from.shape.back(), rows = to.rows();
     const int64_t row_bytes = tensor::row_bytes(from.dtype, columns);
     const int64_t at_once = std::clamp<int64_t>(kChunkElements / columns, 1, rows);
-    model_.fetch(from.data);
+    WEIR_TRY(const load::WeightBytes bytes, model_.read(from));
+    data_ = bytes.data;
     for (int64_t first = 0; first < rows; first += at_once) {
       const int64_t count = std::min(at_once, rows - first);
       if (!from.order && from.dtype == to.dtype) {
         const auto same =
-            from.data.subspan(static_cast<std::size_t>(first * row_bytes), static_cast<std::size_t>(count * row_bytes));
+            data_.subspan(static_cast<std::size_t>(first * row_bytes), static_cast<std::size_t>(count * row_bytes));
         WEIR_RETURN_IF_ERROR(writer_.write(same));
         continue;
       }
       WEIR_RETURN_IF_ERROR(widen(from, first, count));
       WEIR_RETURN_IF_ERROR(encode(to, count));
     }
-    model_.release(from.data);
+    if (bytes.memory == nullptr) model_.release(bytes.data);
     return writer_.end_tensor();
   }
 
@@ -52,11 +53,10 @@ class Job {
     if (from.order) {
       ordered_.resize(static_cast<std::size_t>(count * row_bytes));
       for (int64_t i = 0; i < count; ++i)
-        std::copy_n(from.data.data() + from.order(first + i) * row_bytes, row_bytes, ordered_.data() + i * row_bytes);
+        std::copy_n(data_.data() + from.order(first + i) * row_bytes, row_bytes, ordered_.data() + i * row_bytes);
       rows = ordered_;
     } else {
-      rows =
-          from.data.subspan(static_cast<std::size_t>(first * row_bytes), static_cast<std::size_t>(count * row_bytes));
+      rows = data_.subspan(static_cast<std::size_t>(first * row_bytes), static_cast<std::size_t>(count * row_bytes));
     }
     floats_.resize(static_cast<std::size_t>(count * columns));
     const auto packed = backend_.pack(from.dtype, count, columns, rows);
@@ -87,6 +87,7 @@ class Job {
   backend::Backend& backend_;
   const SourceModel& model_;
   GgufWriter& writer_;
+  std::span<const std::byte> data_;  // of the tensor under way
   std::vector<std::byte> ordered_, encoded_;
   std::vector<float> floats_;
 };
@@ -128,7 +129,7 @@ Result<QuantiseSummary> quantise(const QuantiseOptions& options,
   std::vector<GgufTensor> tensors;
   for (const SourceTensor& tensor : model.tensors) {
     tensors.push_back({tensor.name, target_type(*kind, model, tensor, tied), tensor.shape});
-    summary.bytes_in += static_cast<int64_t>(tensor.data.size());
+    summary.bytes_in += tensor.weight == nullptr ? static_cast<int64_t>(tensor.data.size()) : tensor.weight->bytes();
   }
   model.metadata.add_u32("general.file_type", static_cast<std::uint32_t>(kind->file_type));
   model.metadata.add_u32("general.quantization_version", 2);

@@ -15,8 +15,9 @@ namespace weir::quantise {
 struct SourceTensor {
   std::string name;  // in the file to be written
   tensor::DType dtype = tensor::DType::kF32;
-  std::vector<std::int64_t> shape;  // outermost first
-  std::span<const std::byte> data;
+  std::vector<std::int64_t> shape;       // outermost first
+  std::span<const std::byte> data;       // of a GGUF file, or made here
+  const load::Weight* weight = nullptr;  // of a folder, to be read
   // Row i of the output is row order(i) of the data; empty: i.
   std::function<std::int64_t(std::int64_t)> order = {};
 };
@@ -26,7 +27,8 @@ struct SourceModel {
   std::vector<SourceTensor> tensors;
   int layers = 0, queries_per_kv_head = 1;
   std::string note;
-  std::function<void(std::span<const std::byte>)> fetch, release;
+  std::function<Result<load::WeightBytes>(const SourceTensor&)> read;
+  std::function<void(std::span<const std::byte>)> release;
   std::shared_ptr<void> owner;
 };
 
