@@ -9,7 +9,7 @@ without most of what they depend on (pip install --no-deps). Made with torch 2.1
 0.20.1, autoawq 0.2.9 and gptqmodel 7.7.0.
 
     quant/MIXED.gguf   each matrix in another of the types that are indices into tables, trits or mixed scales: random blocks
-    quant-*/           a Llama whose projections are quantised; the rest is BF16
+    quant-*/           a model whose projections are quantised; the rest is BF16
 """
 import argparse
 import importlib.metadata
@@ -18,13 +18,15 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from unittest import mock
 
 import gguf
 import numpy as np
 import torch
+import transformers
 from gguf import quants
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import gen_quant_tables
 import gen_tiny_models as tiny
@@ -68,7 +70,7 @@ def save_mixed(out):
     tiny.write_json(path.replace(".gguf", ".cases.json"), tiny.compute_cases(model, seed=9))
 
 
-# name -> (settings of the Llama beside tiny.BASE, how its projections are quantised, quantization_config)
+# name -> (configuration class, settings beside tiny.BASE, how its projections are quantised, quantization_config)
 SMALL = dict(head_dim=16, hidden_size=128, intermediate_size=96, num_hidden_layers=1, tie_word_embeddings=True)
 BLOCKS = dict(head_dim=32, hidden_size=256, intermediate_size=128, num_hidden_layers=1, tie_word_embeddings=True)
 ODD = dict(head_dim=8, hidden_size=64, intermediate_size=48, num_hidden_layers=2, tie_word_embeddings=True)
@@ -83,6 +85,18 @@ def fp8_block(name, weight, rng):
     scale = blocks.abs().amax(dim=(1, 3)) / 448
     codes = (blocks / scale[:, None, :, None]).flatten(2).flatten(0, 1)[:rows, :cols].contiguous().to(torch.float8_e4m3fn)
     return {"weight": codes, "weight_scale_inv": scale}, Fp8Dequantize(None)._dequantize_one(codes, scale, torch.float32)
+
+
+def mxfp4(name, weight, rng):
+    """gpt-oss's experts [experts, inputs, outputs], packed here by rows of outputs, unpacked by transformers."""
+    from transformers.integrations.mxfp4 import FP4_VALUES, convert_moe_packed_tensors
+
+    blocks = weight.transpose(1, 2).unflatten(2, (-1, 32))
+    exponent = torch.floor(torch.log2(blocks.abs().amax(-1))) - 2
+    values = torch.tensor(FP4_VALUES)
+    codes = (torch.ldexp(blocks, -exponent[..., None])[..., None] - values).abs().argmin(-1).to(torch.uint8)
+    state = {"_blocks": codes[..., 0::2] | codes[..., 1::2] << 4, "_scales": (exponent + 127).to(torch.uint8)}
+    return state, convert_moe_packed_tensors(state["_blocks"], state["_scales"], dtype=torch.float32)
 
 
 def compressed(**weights):
@@ -198,46 +212,62 @@ INT8_CHANNEL = dict(num_bits=8, type="int", symmetric=True, strategy="channel")
 FP8_CHANNEL = dict(num_bits=8, type="float", symmetric=True, strategy="channel")
 FP8_TENSOR = dict(num_bits=8, type="float", symmetric=True, strategy="tensor")
 FOLDERS = {
-    "quant-fp8-block": (BLOCKS, fp8_block, dict(quant_method="fp8", weight_block_size=[128, 128], activation_scheme="dynamic", fmt="e4m3")),
-    "quant-ct-fp8-channel": (SMALL, compressed(**FP8_CHANNEL), compressed_config(**FP8_CHANNEL)),
-    "quant-ct-fp8-tensor": (ODD, compressed(**FP8_TENSOR), compressed_config(**FP8_TENSOR)),
-    "quant-ct-int4-group": (SMALL, compressed(**INT4_GROUP), compressed_config(**INT4_GROUP)),
-    "quant-ct-int4-channel": (ODD, compressed(**INT4_CHANNEL), compressed_config(**INT4_CHANNEL)),
-    "quant-ct-int8-channel": (SMALL, compressed(**INT8_CHANNEL), compressed_config(**INT8_CHANNEL)),
-    "quant-awq": (SMALL, awq, dict(quant_method="awq", bits=4, group_size=32, zero_point=True, version="gemm")),
-    "quant-gptq": (SMALL, gptq(4, 1), dict(quant_method="gptq", bits=4, group_size=32, desc_act=False, sym=False)),
+    "quant-fp8-block": ("Llama", BLOCKS, fp8_block, dict(quant_method="fp8", weight_block_size=[128, 128], activation_scheme="dynamic", fmt="e4m3")),
+    "quant-ct-fp8-channel": ("Llama", SMALL, compressed(**FP8_CHANNEL), compressed_config(**FP8_CHANNEL)),
+    "quant-ct-fp8-tensor": ("Llama", ODD, compressed(**FP8_TENSOR), compressed_config(**FP8_TENSOR)),
+    "quant-ct-int4-group": ("Llama", SMALL, compressed(**INT4_GROUP), compressed_config(**INT4_GROUP)),
+    "quant-ct-int4-channel": ("Llama", ODD, compressed(**INT4_CHANNEL), compressed_config(**INT4_CHANNEL)),
+    "quant-ct-int8-channel": ("Llama", SMALL, compressed(**INT8_CHANNEL), compressed_config(**INT8_CHANNEL)),
+    "quant-awq": ("Llama", SMALL, awq, dict(quant_method="awq", bits=4, group_size=32, zero_point=True, version="gemm")),
+    "quant-gptq": ("Llama", SMALL, gptq(4, 1), dict(quant_method="gptq", bits=4, group_size=32, desc_act=False, sym=False)),
     "quant-gptq-v2-int8": (
+        "Llama",
         SMALL,
         gptq(8, 2),
         dict(quant_method="gptq", bits=8, group_size=32, desc_act=False, sym=False, checkpoint_format="gptq_v2"),
     ),
-    "quant-gptq-act-order": (SMALL, gptq(4, 1, act_order=True), dict(quant_method="gptq", bits=4, group_size=32, desc_act=True, sym=False)),
+    "quant-gptq-act-order": ("Llama", SMALL, gptq(4, 1, act_order=True), dict(quant_method="gptq", bits=4, group_size=32, desc_act=True, sym=False)),
+    "quant-fp8-deepseek-v3": (
+        "DeepseekV3",
+        tiny.MODELS["deepseek-v3"][1],
+        fp8_block,
+        dict(quant_method="fp8", weight_block_size=[128, 128], activation_scheme="dynamic", fmt="e4m3"),
+    ),
+    "quant-mxfp4-gpt-oss": (
+        "GptOss",
+        tiny.MODELS["gpt-oss"][1] | dict(hidden_size=64, intermediate_size=96),
+        mxfp4,
+        dict(quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "model.layers.*.mlp.router", "lm_head"]),
+    ),
 }
 
 
 def save_folder(out, name):
-    settings, quantise, quantization_config = FOLDERS[name]
+    kind, settings, quantise, quantization_config = FOLDERS[name]
     folder = os.path.join(out, name)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     seed = sum(name.encode())
-    model = tiny.make_model("Llama", settings, seed).to(torch.bfloat16).float()
+    model = tiny.make_model(kind, settings, seed).to(torch.bfloat16).float()
     rng = np.random.default_rng(seed)
     stored = {}
-    with torch.no_grad():
-        for key, value in model.state_dict().items():
-            if key == "lm_head.weight":
-                continue
-            if "_proj" not in key:
-                stored[key] = value.to(torch.bfloat16)
-                continue
-            state, dense = quantise(key, value.clone(), rng)
-            for part, tensor in state.items():
-                stored[key.removesuffix("weight") + part] = tensor.contiguous()
-            value.copy_(dense)
     config = json.loads(model.config.to_json_string(use_diff=False))
-    config = {k: v for k, v in config.items() if k in tiny.KEPT_KEYS and v is not None}
-    config.update(architectures=["LlamaForCausalLM"], dtype="bfloat16", quantization_config=quantization_config)
+    config = {k: v for k, v in config.items() if k in tiny.KEPT_KEYS and v is not None or k in ("q_lora_rank", "sliding_window")}
+    config.update(architectures=[type(model).__name__], dtype="bfloat16", quantization_config=quantization_config)
+    with tempfile.TemporaryDirectory() as dense:
+        model.save_pretrained(dense)  # with the names that published folders have
+        path = os.path.join(dense, "model.safetensors")
+        state = load_file(path)
+        for key in sorted(state):
+            wanted = "_proj" in key and not key.endswith("bias") and (kind != "GptOss" or state[key].ndim == 3)
+            if not wanted:
+                stored[key] = state[key].to(torch.bfloat16)
+                continue
+            parts, state[key] = quantise(key, state[key], rng)
+            for part, tensor in parts.items():
+                stored[key.removesuffix("weight") + part] = tensor.contiguous()
+        save_file({k: v.contiguous() for k, v in state.items()}, path, metadata={"format": "pt"})
+        model = transformers.AutoModelForCausalLM.from_pretrained(dense, dtype=torch.float32, attn_implementation="eager").eval()
     tiny.write_json(os.path.join(folder, "config.json"), config, indent=1, sort_keys=True)
     save_file(stored, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
     tiny.save_text_files(folder, tiny.make_tokenizer(), list_of_templates=False)

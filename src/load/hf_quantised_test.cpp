@@ -167,7 +167,7 @@ TEST(HfQuantised, CompressedCodesMayCrossWords) {
   const auto values = floats_of(*folder);
   ASSERT_EQ(values.size(), 11u);
   for (int i = 0; i < 11; ++i) EXPECT_EQ(values[static_cast<std::size_t>(i)], 2.0f * static_cast<float>(i % 8 - 4));
-  parts.refused(settings(4), "no packing of 1 x 11 weights of 4 bits", ErrorCode::kCorruptFile);
+  parts.refused(settings(8), "no packing of 1 x 11 weights of 8 bits", ErrorCode::kCorruptFile);
   parts.refused(settings(99), "num_bits from 1 to 16");
   parts.refused({{"quant_method", "compressed-tensors"}}, "no packing");
 }
