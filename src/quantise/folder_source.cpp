@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "load/model_files.h"
+#include "load/spec_rules.h"
 #include "quantise/source_model.h"
 #include "quantise/vocabulary.h"
 
@@ -35,8 +36,9 @@ tl::unexpected<Error> cannot(const std::string& path, std::string_view what) {
 Status check_convertible(const ModelSpec& spec, const std::string& path) {
   if (spec.ropes.size() != 1) return cannot(path, "layers with different rotations cannot be written as GGUF yet");
   const RopeSpec& rope = spec.ropes[0];
-  const bool plain_yarn =
-      rope.beta_fast == 32 && rope.beta_slow == 1 && rope.yarn_truncate && rope.attention_factor == 0;
+  const double magnitude = rope.attention_factor == 0 ? load::yarn_magnitude(rope.factor) : rope.attention_factor;
+  const bool plain_yarn = rope.beta_fast == 32 && rope.beta_slow == 1 && rope.yarn_truncate &&
+                          std::abs(magnitude - load::yarn_magnitude(rope.factor)) < 1e-6;
   if (rope.scaling == RopeSpec::Scaling::kYarn && !plain_yarn)
     return cannot(path, "YaRN with other parameters than its usual ones cannot be written as GGUF yet");
   for (const load::LayerSpec& layer : spec.layer) {
