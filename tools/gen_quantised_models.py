@@ -171,8 +171,10 @@ def gptq(bits, version, act_order=False):
         layer.scales, layer.g_idx = scale.T.contiguous(), group_of
         layer.optimize = lambda *arguments, **options: None  # compiling it takes a minute
         layer.post_init()
+        if not act_order:  # else in 16 bits, as it computes for scales of 16
+            layer.scales = layer.scales.float()
         dense = layer.dequantize_weight().T.contiguous().float()
-        state = {"qweight": layer.qweight, "qzeros": layer.qzeros, "scales": layer.scales, "g_idx": layer.g_idx.to(torch.int32)}
+        state = {"qweight": layer.qweight, "qzeros": layer.qzeros, "scales": layer.scales.half(), "g_idx": layer.g_idx.to(torch.int32)}
         if version == 1:  # a zero point is stored less one
             fields = state["qzeros"].view(torch.uint8).to(torch.int64)
             if bits == 4:
