@@ -11,6 +11,7 @@ int run(const RunOptions& options);
 int chat(const RunOptions& options);
 int inspect(const InspectCommandOptions& options);
 int perplexity(const PerplexityOptions& options);
+int quantize(const QuantizeOptions& options);
 int bench_throughput(const BenchOptions& options);
 int bench_machine(const MachineOptions& options);
 int bench_kernels(const MachineOptions& machine, const KernelOptions& options);

@@ -239,6 +239,16 @@ void add_pull(CLI::App& app, int& status) {
   command->callback([options, &status] { status = pull(*options); });
 }
 
+void add_quantize(CLI::App& app, int& status) {
+  auto options = std::make_shared<QuantizeOptions>();
+  auto* command = app.add_subcommand("quantize", "write a model as a GGUF file of another type");
+  command->add_option("IN", options->in, "a .gguf file or a Hugging Face folder")->required();
+  command->add_option("OUT", options->out, "the .gguf file to write; nothing may be there")->required();
+  command->add_option("TYPE", options->type, "Q4_K_M, Q8_0, F16 ...: a wrong one lists all")->required();
+  command->add_option("--threads", options->threads, "0 = all cores this process may use")->check(CLI::Range(0, 1024));
+  command->callback([options, &status] { status = quantize(*options); });
+}
+
 void add_machine_options(CLI::App& app, MachineOptions& options) {
   app.add_option("--threads", options.threads, "0 = all cores this process may use")->check(CLI::Range(0, 1024));
   add_isa(app, options.isa);
@@ -317,6 +327,7 @@ int weir_main(int argc, char** argv) {
   add_filters(app, status);
   add_perplexity(app, status);
   add_pull(app, status);
+  add_quantize(app, status);
   add_bench(app, status);
   if (const auto wrong = wrong_command(app, argc, argv, 1); !wrong.empty()) {
     std::fprintf(stderr, "%s\n", weir::printable(wrong).c_str());

@@ -88,4 +88,9 @@ struct KernelOptions {
   std::vector<std::int64_t> rows;
 };
 
+struct QuantizeOptions {
+  std::string in, out, type;
+  int threads = 0;
+};
+
 }  // namespace weir::apps

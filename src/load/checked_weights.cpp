@@ -38,7 +38,8 @@ class CheckedWeights final : public WeightSource {
       : weights_(std::move(weights)),
         parts_(std::move(parts)),
         owner_(std::move(input.owner)),
-        release_(std::move(input.release)) {
+        release_(std::move(input.release)),
+        fetch_(std::move(input.fetch)) {
     for (const Weight& weight : weights_) by_name_.emplace(weight.name, &weight);
   }
 
@@ -51,6 +52,7 @@ class CheckedWeights final : public WeightSource {
 
   Result<WeightBytes> read(const Weight& weight) const override {
     if (weight.data.empty()) return assemble(weight);
+    if (fetch_) fetch_(weight.data);
     // Files may put a tensor at any byte; kernels want whole elements on their own boundaries.
     const std::size_t alignment = weight.dtype == DType::kF32 ? alignof(float) : alignof(std::uint16_t);
     if (reinterpret_cast<std::uintptr_t>(weight.data.data()) % alignment == 0) return WeightBytes{weight.data, nullptr};
@@ -73,10 +75,12 @@ class CheckedWeights final : public WeightSource {
     const std::int64_t rows = weight.shape[0], cols = vector ? 1 : weight.shape[1];
     auto [bytes, to] = fresh(static_cast<std::size_t>(weight.bytes()));
     const std::byte* from = part.slice.data();
+    if (fetch_) fetch_(part.slice);
     if (place.whole_rows() && !vector) {
       const std::int64_t row_bytes = tensor::row_bytes(weight.dtype, cols);
       for (std::int64_t i = 0; i < rows; ++i)
         std::memcpy(to + i * row_bytes, from + place.rows.at(i) * row_bytes, static_cast<std::size_t>(row_bytes));
+      if (fetch_) release_(part.slice);
       return bytes;
     }
     CHECK(!tensor::is_quantised(weight.dtype), "{} is {}", weight.name, tensor::info(weight.dtype).name);
@@ -88,6 +92,7 @@ class CheckedWeights final : public WeightSource {
         std::memcpy(to + (i * cols + j) * size, from + at * size, static_cast<std::size_t>(size));
       }
     }
+    if (fetch_) release_(part.slice);
     return bytes;
   }
 
@@ -95,7 +100,7 @@ class CheckedWeights final : public WeightSource {
   std::unordered_map<std::string, Part> parts_;  // of those without bytes of their own
   std::unordered_map<std::string_view, const Weight*> by_name_;
   std::shared_ptr<void> owner_;
-  std::function<void(std::span<const std::byte>)> release_;
+  std::function<void(std::span<const std::byte>)> release_, fetch_;
 };
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {

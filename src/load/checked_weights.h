@@ -23,6 +23,7 @@ struct WeightInput {
   std::function<bool(std::string_view)> ignorable;  // tensors that carry nothing of the model
   std::shared_ptr<void> owner;                      // keeps the bytes alive
   std::function<void(std::span<const std::byte>)> release;
+  std::function<void(std::span<const std::byte>)> fetch = {};  // before whole rows are read; empty: they are there
 };
 
 // Refuses: a missing tensor, another shape or an unusable type, and tensors that the family does not have (they would

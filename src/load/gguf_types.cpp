@@ -58,6 +58,11 @@ const GgufType* gguf_type(std::int32_t id) {
   return found == kTypes.end() ? nullptr : &found->type;
 }
 
+std::optional<std::int32_t> gguf_type_id(DType dtype) {
+  const auto found = std::ranges::find(kTypes, std::optional(dtype), [](const Row& row) { return row.type.dtype; });
+  return found == kTypes.end() ? std::nullopt : std::optional(found->id);
+}
+
 std::string supported_type_names() {
   std::string names;
   for (const Row& row : kTypes) {

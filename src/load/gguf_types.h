@@ -20,6 +20,9 @@ struct GgufType {
 // nullptr when the number is not one of the format's (or was withdrawn from it).
 const GgufType* gguf_type(std::int32_t id);
 
+// The number of a type; nullopt for those that GGUF does not have.
+std::optional<std::int32_t> gguf_type_id(tensor::DType dtype);
+
 // "F32, F16, ...": for messages.
 std::string supported_type_names();
 

@@ -40,22 +40,12 @@ Result<const Family*> find_family(const JsonFields& config) {
   return unsupported_architecture(config.file(), "architecture", name.substr(0, 100), supported);
 }
 
-Status refuse_quantised(const JsonFields& config) {
-  WEIR_TRY(const auto quantisation, config.object("quantization_config"));
-  if (!quantisation) return {};
-  WEIR_TRY(const auto method, quantisation->string("quant_method"));
-  return fail_at("quantization_config", ErrorCode::kUnsupported,
-                 "{}: weights quantised with \"{}\" are not supported; use the unquantised model or a GGUF file",
-                 config.file(), method.value_or("an unnamed method"));
-}
-
 }  // namespace
 
 Result<ParsedModel> spec_from_config(const json& object, const std::string& file) {
   if (!object.is_object()) return fail(ErrorCode::kCorruptFile, "{}: not a JSON object", file);
   const JsonFields config(object, file);
   WEIR_TRY(const Family* const family, find_family(config));
-  WEIR_RETURN_IF_ERROR(refuse_quantised(config));
   ParsedModel model;
   model.spec.family = family->name;
   WEIR_TRY(const auto name, config.string("_name_or_path"));

@@ -258,7 +258,6 @@ TEST(HfConfig, Hostile) {
   refused(llama({{"rms_norm_eps", 2}}), "epsilon is 2");
   refused(llama({{"hidden_act", "relu"}}), "relu", ErrorCode::kUnsupported);
   refused(llama({{"tie_word_embeddings", "yes"}}), "true or false");
-  refused(llama({{"quantization_config", {{"quant_method", "gptq"}}}}), "gptq", ErrorCode::kUnsupported);
   refused(llama({{"rope_theta", 0}}), "base is 0");
   refused(llama({{"rope_scaling", {{"rope_type", "ntk"}}}}), "ntk", ErrorCode::kUnsupported);
   refused(llama({{"rope_scaling", {{"rope_type", "longrope"}}}}), "\"short_factor\" must be a list of 8 numbers");

@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "load/checked_weights.h"
 #include "load/expected_tensors.h"
 #include "load/gguf_config.h"
 #include "load/gguf_types.h"
 #include "load/hf_config.h"
+#include "load/hf_quantised.h"
 #include "load/limits.h"
 #include "load/safetensors.h"
 #include "tensor/half.h"
@@ -95,8 +97,23 @@ float rounded_to(DType type, float scale) {
   return scale;
 }
 
-Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder, const ParsedModel& model,
-                                                      std::int64_t& file_bytes) {
+// Some folders hold a stack of matrices [inputs, outputs] as floats, but their quantised rows are outputs (gpt-oss).
+void turn_quantised_slices(std::span<const Weight> derived, std::vector<ExpectedTensor>& expected) {
+  std::map<std::string_view, const Weight*> by_name;
+  for (const Weight& weight : derived) {
+    if (tensor::is_quantised(weight.dtype)) by_name.emplace(weight.name, &weight);
+  }
+  for (ExpectedTensor& wanted : expected) {
+    TensorPlace& place = wanted.place;
+    if (!place.slice_transposed || !by_name.contains(place.file_name)) continue;
+    place.slice_transposed = false;
+    std::swap(place.slice_rows, place.slice_cols);
+    std::iter_swap(place.file_shape.rbegin(), place.file_shape.rbegin() + 1);
+  }
+}
+
+Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder, const json& config,
+                                                      const ParsedModel& model, std::int64_t& file_bytes) {
   WEIR_TRY(std::shared_ptr<Safetensors> files, Safetensors::open(folder));
   file_bytes = files->file_bytes();
   // A checkpoint of the bare model (no language head class) lacks the prefix.
@@ -107,11 +124,21 @@ Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder,
   const Family& family = family_named(model.spec.family);
   if (family.name_hf_tensors != nullptr) family.name_hf_tensors(model.spec, map);
   map.place(expected);
+  const auto release_file = [files](std::span<const std::byte> bytes) { files->release(bytes); };
+  std::set<std::string, std::less<>> turned;  // tensors that are read column by column
+  for (const ExpectedTensor& wanted : expected) {
+    if (!wanted.place.whole_rows()) turned.insert(wanted.place.file_name);
+  }
+  WEIR_TRY(const auto found, derive_quantised(
+                                 config, folder + "/config.json", {files->tensors(), files->unsupported_tensors()},
+                                 [&](std::string_view name) { return turned.contains(name); }, release_file));
+  const std::shared_ptr<DerivedTensors> derived = found.derived;
+  if (derived != nullptr) turn_quantised_slices(derived->tensors(), expected);
   return check_weights(expected, {
                                      .file = folder,
                                      .supported_types = "F32, F16, BF16",
-                                     .tensors = files->tensors(),
-                                     .unsupported = files->unsupported_tensors(),
+                                     .tensors = found.tensors,
+                                     .unsupported = found.unsupported,
                                      .ignorable =
                                          [&](std::string_view name) {
                                            return name.ends_with("rotary_emb.inv_freq") || name.starts_with("mtp.") ||
@@ -119,7 +146,12 @@ Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder,
                                                   of_skipped_layer(name, prefix + "layers.", model);
                                          },
                                      .owner = files,
-                                     .release = [files](std::span<const std::byte> bytes) { files->release(bytes); },
+                                     .release =
+                                         [=](std::span<const std::byte> bytes) {
+                                           if (derived == nullptr || !derived->release(bytes)) release_file(bytes);
+                                         },
+                                     .fetch = derived == nullptr ? std::function<void(std::span<const std::byte>)>()
+                                                                 : [derived](auto bytes) { derived->fetch(bytes); },
                                  });
 }
 
@@ -147,7 +179,7 @@ Result<ModelFiles> open_folder(const std::string& folder) {
   WEIR_TRY(const json config, parse_json(config_text, config_path));
   WEIR_TRY(auto parsed, spec_from_config(config, config_path));
   if (parsed.spec.name.empty()) parsed.spec.name = folder_name(folder);
-  WEIR_TRY(model.weights, open_hf_weights(folder, parsed, model.file_bytes));
+  WEIR_TRY(model.weights, open_hf_weights(folder, config, parsed, model.file_bytes));
   model.spec = std::move(parsed.spec);
   model.spec.embedding_scale = rounded_to(model.weights->find("token_embd.weight")->dtype, model.spec.embedding_scale);
 

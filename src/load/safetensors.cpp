@@ -223,14 +223,13 @@ Result<SafetensorsContents> parse_safetensors(std::span<const std::byte> bytes, 
                   file, entry.name, entry.dtype, fmt::join(entry.shape, ", "), span,
                   entry.offsets[1] - entry.offsets[0]);
     }
+    const auto bytes_of = data.subspan(static_cast<std::size_t>(entry.offsets[0]), static_cast<std::size_t>(span));
     auto shape = entry.shape.empty() ? std::vector<std::int64_t>{1} : entry.shape;
     if (!type->dtype) {
-      contents.unsupported.push_back({entry.name, entry.dtype, std::move(shape), span});
+      contents.unsupported.push_back({entry.name, entry.dtype, std::move(shape), span, bytes_of});
       continue;
     }
-    contents.tensors.push_back(
-        {entry.name, *type->dtype, std::move(shape),
-         data.subspan(static_cast<std::size_t>(entry.offsets[0]), static_cast<std::size_t>(span))});
+    contents.tensors.push_back({entry.name, *type->dtype, std::move(shape), bytes_of});
   }
   WEIR_RETURN_IF_ERROR(refuse_gaps(entries, file, data_bytes));
   return contents;

@@ -43,6 +43,7 @@ struct UnsupportedTensor {
   std::string type;                 // "Q8_K"
   std::vector<std::int64_t> shape;  // outermost first
   std::int64_t bytes = 0;
+  std::span<const std::byte> data = {};  // safetensors files only
 };
 
 class WeightSource {

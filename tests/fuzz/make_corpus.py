@@ -131,6 +131,23 @@ def tokenizer_seeds():
     yield "lines", b"\x01\x02" + b"\n".join(lines) + b"\xff" + text
 
 
+def hf_quantised_seeds():
+    for folder in sorted(GOLDEN.glob("quant-*")):
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        small = {k: v for k, v in config.items() if k == "quantization_config"}
+        weights = (folder / "model.safetensors").read_bytes()
+        header = json.loads(weights[8 : 8 + int.from_bytes(weights[:8], "little")])
+        chosen = {k: v for k, v in header.items() if "k_proj" in k}  # one layer's smallest matrix
+        data, entries = b"", {}
+        base = len(weights) - max(v["data_offsets"][1] for k, v in header.items() if k != "__metadata__")
+        for name, entry in chosen.items():
+            begin, end = entry["data_offsets"]
+            entries[name] = dict(entry, data_offsets=[len(data), len(data) + end - begin])
+            data += weights[base + begin : base + end]
+        head = json.dumps(entries).encode()
+        yield folder.name, json.dumps(small).encode() + b"\0" + len(head).to_bytes(8, "little") + head + data
+
+
 def jinja_seeds():
     texts = {
         "chat": (GOLDEN / "llama" / "chat_template.jinja").read_text(encoding="utf-8"),
@@ -167,7 +184,7 @@ def http_seeds():
 def main():
     out = pathlib.Path(sys.argv[1])
     makers = dict(
-        gguf=gguf_seeds, safetensors=safetensors_seeds, tokenizer=tokenizer_seeds, jinja=jinja_seeds, http=http_seeds
+        gguf=gguf_seeds, safetensors=safetensors_seeds, hf_quantised=hf_quantised_seeds, tokenizer=tokenizer_seeds, jinja=jinja_seeds, http=http_seeds
     )
     for target, seeds in makers.items():
         folder = out / target

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the sources to the dependency direction of ARCHITECTURE.md.
 
-  base < tensor < {load, backend, kv} < model < {sample, spec, sched} < engine < {parallel, disagg} < api < apps
+  base < tensor < {load, backend, kv} < {model, quantise} < {sample, spec, sched} < engine < {parallel, disagg} < api < apps
 
 A station may include what stands left of it and itself; `text` and `hub` need only base, and stations between the same braces do not
 know each other, except that spec judges drafts with sample. Further: what a station includes, its CMakeLists.txt names as
@@ -21,7 +21,7 @@ LEVELS = [
     ["base"],
     ["tensor"],
     ["load", "backend", "kv"],
-    ["model"],
+    ["model", "quantise"],
     ["sample", "spec", "sched"],
     ["engine"],
     ["parallel", "disagg"],
@@ -31,7 +31,7 @@ LEVELS = [
 LEFT_OF = {name: {n for level in LEVELS[:i] for n in level} for i, names in enumerate(LEVELS) for name in names}
 LEFT_OF["spec"] |= {"sample"}
 LEFT_OF["text"] = LEFT_OF["hub"] = {"base"}
-for right_of_text in ("api", "apps"):
+for right_of_text in ("api", "apps", "quantise"):
     LEFT_OF[right_of_text] |= {"text"}
 LEFT_OF["apps"] |= {"hub"}
 

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""`weir quantize`: what it writes is served and says what the model says; what it refuses leaves nothing behind."""
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from golden_test import ask, cases_of, differences
+from weir_server import GOLDEN, Server, program
+
+EXACT = ("--compute", "exact", "--kv-cache-dtype", "f32")
+
+
+def quantize(*arguments, **options):
+    return subprocess.run([program(), "quantize", *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+
+
+class Quantize(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.out = pathlib.Path(self.folder.name) / "out.gguf"
+
+    def write(self, source, kind):
+        done = quantize(source, self.out, kind)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([p.name for p in self.out.parent.iterdir()], ["out.gguf"])
+
+    def hold(self, cases, mean, *arguments):
+        """the mean difference of logprobs; with F32 and F16 the greedy tokens too"""
+        off = []
+        with Server(self.out, *arguments) as server:
+            for case in cases:
+                found, parted = differences(case, ask(server, case))
+                off += found
+                if mean < 1e-2:
+                    self.assertIsNone(parted)
+        self.assertLessEqual(sum(off) / len(off), mean)
+
+    def test_folders_become_files_that_say_the_same(self):
+        for name in ("llama", "llama-bias-linear", "llama3-rope", "qwen2-yarn", "qwen3", "llama-bf16"):
+            with self.subTest(name):
+                self.write(GOLDEN / name, "F32")
+                self.hold(cases_of(GOLDEN / name / "cases.json"), 1e-3, *EXACT)
+                self.out.unlink()
+
+    def test_a_quantised_folder_too(self):
+        self.write(GOLDEN / "quant-awq", "F32")
+        self.hold(cases_of(GOLDEN / "quant-awq" / "cases.json"), 1e-3, *EXACT)
+
+    def test_files_of_every_kind_are_near_the_model(self):
+        cases = cases_of(GOLDEN / "quant" / "Q8_0.cases.json")
+        for kind, mean in (("F16", 2e-3), ("BF16", 0.01), ("Q8_0", 0.02), ("Q6_K", 0.06), ("Q5_K_M", 0.15), ("Q4_K_M", 0.3), ("Q4_K_S", 0.3),
+                           ("Q4_0", 0.4), ("Q3_K_M", 0.7), ("Q2_K", 1.5), ("MXFP4", 0.06)):  # fmt: skip
+            with self.subTest(kind):
+                self.write(GOLDEN / "quant" / "Q8_0.gguf", kind)
+                self.hold(cases, mean, *EXACT)
+                self.out.unlink()
+
+    def test_split_files_become_one(self):
+        self.write(GOLDEN / "gguf" / "llama-split-00001-of-00002.gguf", "F32")
+        self.hold(cases_of(GOLDEN / "llama" / "cases.json"), 1e-3, *EXACT)
+
+    def refused(self, status, part, *arguments, **options):
+        done = quantize(*arguments, **options)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn(part, done.stderr)
+
+    def test_refusals(self):
+        source = GOLDEN / "gguf" / "llama.gguf"
+        self.refused(2, "the types are: F32, F16", source, self.out, "Q4_X")
+        self.refused(2, "no such file", source.with_name("no.gguf"), self.out, "Q8_0")
+        self.refused(2, "sliding window of 24", GOLDEN / "mistral-swa", self.out, "Q8_0")
+        self.refused(2, "YaRN with other parameters", GOLDEN / "llama-yarn", self.out, "Q8_0")
+        self.refused(2, "quantize a GGUF file", GOLDEN / "gemma3", self.out, "Q8_0")
+        self.assertEqual(list(self.out.parent.iterdir()), [])
+        self.out.write_text("precious")
+        self.refused(2, "is there already", source, self.out, "Q8_0")
+        self.assertEqual(self.out.read_text(), "precious")
+        self.refused(1, "cannot be written", source, self.out / "below", "Q8_0")
+
+    def test_a_damaged_source_leaves_nothing(self):
+        damaged = pathlib.Path(self.folder.name) / "damaged.gguf"
+        damaged.write_bytes((GOLDEN / "gguf" / "llama.gguf").read_bytes()[:-1000])
+        self.refused(2, "cut short", damaged, self.out, "Q8_0")
+        self.assertEqual(list(self.out.parent.iterdir()), [damaged])
+
+    def test_a_full_disk_leaves_nothing(self):
+        def limit():  # writing further fails, as on a full disk
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+        self.refused(1, "nothing is left", GOLDEN / "gguf" / "llama.gguf", self.out, "F32", preexec_fn=limit)
+        self.assertEqual(list(self.out.parent.iterdir()), [])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
