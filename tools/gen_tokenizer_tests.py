@@ -5,10 +5,12 @@
   tools/gen_tokenizer_tests.py [--out DIR] [--random N] [--seed N]
 
 Hugging Face files: {"oracle", "tokenizer": a tokenizer.json, "pre": its name in GGUF or null, "cases": [[text, add_special,
-parse_special, ids, decoded]]}. SentencePiece files: {"oracle", "vocab": what GGUF would state, "cases": the same}. "decoded" is null
+parse_special, ids, decoded]]}. SentencePiece files: {"oracle", "vocab": what GGUF would state, "model": its
+tokenizer.model in base64, "cases": the same}. "decoded" is null
 where the library's own text is not wanted: byte-level decoders garble added tokens that are not ASCII.
 """
 import argparse
+import base64
 import json
 import os
 import random
@@ -156,27 +158,53 @@ def hf_cases(t, texts):
     return cases
 
 
+RULES = [("\ufb01", "fi"), ("\u00bd", "1/2"), ("\t", " "), ("\n", " "), ("\u3000", " "), ("e\u0301", "\u00e9"), ("\u212b", "\u00c5"), ("\u200b", ""), ("\u2460", "(1)")]
+
+
+def trained_pieces(folder, kind, prefix, symbols, squeeze, mapped):
+    corpus = os.path.join(folder, "corpus.txt")
+    with open(corpus, "w", encoding="utf-8") as f:
+        f.write(CORPUS * 3)
+    options = dict(normalization_rule_name="identity")
+    if mapped:
+        rules = os.path.join(folder, "rules.tsv")
+        with open(rules, "w", encoding="utf-8") as f:
+            hexes = lambda text: " ".join("%X" % ord(c) for c in text)
+            f.writelines("%s\t%s\n" % (hexes(a), hexes(b)) for a, b in RULES)
+        options = dict(normalization_rule_tsv=rules)
+    sentencepiece.SentencePieceTrainer.train(
+        input=corpus, model_prefix=os.path.join(folder, "m"), vocab_size=480, model_type=kind, byte_fallback=not mapped,
+        remove_extra_whitespaces=squeeze, add_dummy_prefix=prefix, user_defined_symbols=symbols, control_symbols=["<|im_start|>", "<|im_end|>"],
+        character_coverage=0.98, num_threads=1, minloglevel=2, allow_whitespace_only_pieces=True, hard_vocab_limit=kind == "bpe", **options)
+    with open(os.path.join(folder, "m.model"), "rb") as f:
+        return f.read()
+
+
+def charsmap_of(model):
+    from sentencepiece import sentencepiece_model_pb2
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(model)
+    return list(proto.normalizer_spec.precompiled_charsmap)
+
+
 def sentencepiece_files(texts):
-    for name, prefix, symbols in (("spm-prefix", True, ["<tool>", "[X]", "[XY]"]),
-                                  ("spm-plain", False, ["<tool>", "\u2581\u2581", "\u2581\u2581\u2581", "\n", "\n\n", "<h1>"])):
+    plain = ["<tool>", "\u2581\u2581", "\u2581\u2581\u2581", "\n", "\n\n", "<h1>"]
+    for name, kind, prefix, squeeze, mapped, symbols in (
+            ("spm-prefix", "bpe", True, False, False, ["<tool>", "[X]", "[XY]"]), ("spm-plain", "bpe", False, False, False, plain),
+            ("unigram-bytes", "unigram", True, False, False, []), ("unigram-map", "unigram", True, True, True, [])):
         with tempfile.TemporaryDirectory() as folder:
-            corpus = os.path.join(folder, "corpus.txt")
-            with open(corpus, "w", encoding="utf-8") as f:
-                f.write(CORPUS * 3)
-            sentencepiece.SentencePieceTrainer.train(
-                input=corpus, model_prefix=os.path.join(folder, "m"), vocab_size=480, model_type="bpe", byte_fallback=True,
-                normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=prefix, user_defined_symbols=symbols,
-                control_symbols=["<|im_start|>", "<|im_end|>"], character_coverage=0.98, num_threads=1, minloglevel=2,
-                allow_whitespace_only_pieces=True)
-            sp = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, "m.model"))
+            model = trained_pieces(folder, kind, prefix, symbols, squeeze, mapped)
+        sp = sentencepiece.SentencePieceProcessor(model_proto=model)
         n = sp.get_piece_size()
         kinds = [2 if sp.is_unknown(i) else 3 if sp.is_control(i) else 6 if sp.is_byte(i) else 5 if sp.is_unused(i) else
                  4 if sp.id_to_piece(i) in symbols else 1 for i in range(n)]
         tokens = [sp.id_to_piece(i) for i in range(n)]
         if not prefix:  # GGUF stores such runs with real spaces
             tokens = [t.replace("\u2581", " ") if k == 4 else t for t, k in zip(tokens, kinds)]
-        vocab = {"model": "llama", "tokens": tokens, "scores": [sp.get_score(i) for i in range(n)], "types": kinds, "bos": 1, "eos": 2,
-                 "unknown": 0, "add_bos": True, "add_space_prefix": prefix}
+        vocab = {"model": "llama" if kind == "bpe" else "t5", "tokens": tokens, "scores": [sp.get_score(i) for i in range(n)], "types": kinds, "bos": 1,
+                 "eos": 2, "unknown": 0, "add_bos": True, "add_space_prefix": prefix}
+        if kind == "unigram":
+            vocab.update(add_eos=False, remove_extra_whitespaces=squeeze, charsmap=charsmap_of(model) if mapped else [])
         cases = []
         for i, text in enumerate(texts):
             if "\0" in text:
@@ -184,8 +212,9 @@ def sentencepiece_files(texts):
             if prefix and any(s in text for s in symbols):
                 continue  # behind a user-defined symbol the library puts no prefix space; files for llama.cpp mean that one is put
             add = i % 3 == 0
-            cases.append([text, add, False, ([1] if add else []) + sp.encode(text), None if add or "\ufffd" in text or "\u2581" in text else text])
-        yield name, {"oracle": "sentencepiece " + sentencepiece.__version__, "vocab": vocab, "cases": cases}
+            kept = not (add or "\ufffd" in text or "\u2581" in text or mapped)
+            cases.append([text, add, False, ([1] if add else []) + sp.encode(text), text if kept else None])
+        yield name, {"oracle": "sentencepiece " + sentencepiece.__version__, "vocab": vocab, "model": base64.b64encode(model).decode(), "cases": cases}
 
 
 def main():

@@ -126,6 +126,25 @@ Result<T> about(const std::string& path, Result<T> result) {
   return result;
 }
 
+// The vocabulary of a folder that has no tokenizer.json.
+Result<std::unique_ptr<text::Tokenizer>> from_other_files(const std::string& folder, const std::string& config) {
+  for (const char* name : {"tekken.json", "tokenizer.model", "tiktoken.model", "qwen.tiktoken"}) {
+    const std::string path = folder + "/" + name;
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) continue;
+    WEIR_TRY(const std::string content, load::read_text_file(path, load::kMaxTokenizerBytes));
+    if (std::string_view(name) == "tekken.json") return about(path, text::Tokenizer::from_tekken(content));
+    // A SentencePiece model begins with the field of its first piece; ranks begin with base64.
+    const bool pieces = content.starts_with('\n');
+    return about(path, pieces ? text::Tokenizer::from_sentencepiece(content, config)
+                              : text::Tokenizer::from_tiktoken(content, config));
+  }
+  return fail(ErrorCode::kNotFound,
+              "{}: there is no vocabulary: none of tokenizer.json, tekken.json, tokenizer.model, tiktoken.model and "
+              "qwen.tiktoken",
+              folder);
+}
+
 bool starts_like_gguf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::array<char, 4> magic{};
@@ -139,7 +158,7 @@ Result<std::unique_ptr<text::Tokenizer>> load_tokenizer(const load::ModelFiles& 
     return about(files.path, text::Tokenizer::from_json(files.tokenizer_json, files.tokenizer_config_json));
   }
   if (files.gguf != nullptr) return about(files.path, from_gguf(*files.gguf));
-  return fail(ErrorCode::kNotFound, "{}: there is neither a tokenizer.json nor a GGUF vocabulary", files.path);
+  return from_other_files(files.path, files.tokenizer_config_json);
 }
 
 Result<std::unique_ptr<text::Tokenizer>> load_tokenizer_file(const std::string& path) {
@@ -152,6 +171,7 @@ Result<std::unique_ptr<text::Tokenizer>> load_tokenizer_file(const std::string& 
     if (fs::exists(config_path, ignored)) {
       WEIR_TRY(config, load::read_text_file(config_path, load::kMaxTokenizerBytes));
     }
+    if (!fs::exists(json_path, ignored)) return from_other_files(path, config);
   } else if (starts_like_gguf(path)) {
     WEIR_TRY(const auto gguf, GgufFile::open(path));
     return about(path, from_gguf(*gguf));

@@ -130,6 +130,14 @@ std::string folder_name(const std::string& folder) {
   return error || path.filename().empty() ? folder : path.filename().string();
 }
 
+// Whether the folder has a vocabulary in place of a tokenizer.json, which is the authority where it is there.
+bool has_other_vocabulary(const std::string& folder) {
+  std::error_code ignored;
+  const auto has = [&](const char* name) { return std::filesystem::exists(folder + "/" + name, ignored); };
+  return !has("tokenizer.json") &&
+         (has("tekken.json") || has("tokenizer.model") || has("tiktoken.model") || has("qwen.tiktoken"));
+}
+
 Result<ModelFiles> open_folder(const std::string& folder) {
   ModelFiles model;
   model.path = folder;
@@ -143,7 +151,9 @@ Result<ModelFiles> open_folder(const std::string& folder) {
   model.spec = std::move(parsed.spec);
   model.spec.embedding_scale = rounded_to(model.weights->find("token_embd.weight")->dtype, model.spec.embedding_scale);
 
-  WEIR_TRY(model.tokenizer_json, read_text_file(folder + "/tokenizer.json", kMaxTokenizerBytes));
+  if (!has_other_vocabulary(folder)) {
+    WEIR_TRY(model.tokenizer_json, read_text_file(folder + "/tokenizer.json", kMaxTokenizerBytes));
+  }
   json tokenizer_config;
   if (std::error_code ignored; std::filesystem::exists(folder + "/tokenizer_config.json", ignored)) {
     WEIR_TRY(model.tokenizer_config_json, read_text_file(folder + "/tokenizer_config.json", kMaxConfigBytes));

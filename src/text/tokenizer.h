@@ -43,6 +43,14 @@ class Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> from_json(std::string_view tokenizer_json,
                                                       std::string_view tokenizer_config);
 
+  // What folders without a tokenizer.json have: SentencePiece's tokenizer.model, Mistral's tekken.json, and lists of
+  // ranks as tiktoken has them (tiktoken.model, Llama 3's tokenizer.model; the split pattern goes by the family that
+  // tokenizer_config names).
+  static Result<std::unique_ptr<Tokenizer>> from_sentencepiece(std::string_view model,
+                                                               std::string_view tokenizer_config);
+  static Result<std::unique_ptr<Tokenizer>> from_tekken(std::string_view json);
+  static Result<std::unique_ptr<Tokenizer>> from_tiktoken(std::string_view ranks, std::string_view tokenizer_config);
+
   // Never fails: text that is not valid UTF-8 is encoded byte by byte where the vocabulary can, else dropped to the
   // unknown token.
   virtual std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const = 0;

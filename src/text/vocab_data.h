@@ -29,7 +29,7 @@ struct VocabData {
   std::vector<float> scores;        // by id; empty for BPE by merges
   std::vector<TokenType> types;     // by id; may be empty: all normal
   std::vector<std::string> merges;  // "left right", best first
-  std::string charsmap;             // precompiled normalisation of t5 models
+  std::string charsmap;             // precompiled normalisation of SentencePiece models; empty: none
   std::optional<TokenId> bos, eos, eot, eom, unknown, padding, cls, separator;
   std::optional<bool> add_bos, add_eos, add_separator, add_space_prefix, remove_extra_whitespaces;
   std::optional<bool> lowercase, strip_accents;  // of bert models

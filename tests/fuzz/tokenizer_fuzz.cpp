@@ -2,10 +2,12 @@
 // and detokenize in pieces as at once. Never a crash.
 //
 // Input: a vocabulary, and behind the first byte 0xFF (which neither JSON nor UTF-8 has) a text; without one, the
-// vocabulary is the text too. A vocabulary that starts with '{' is a tokenizer.json. Else: two bytes of choices, then
-// one line per token (type byte, score byte, text); lines that start with 'm' are merges.
+// vocabulary is the text too. A vocabulary that starts with '{' is a tokenizer.json, one that starts with a line end a
+// SentencePiece model. Else: two bytes of choices, then one line per token (type byte, score byte, text); lines that
+// start with 'm' are merges.
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 
 #include "text/detokenizer.h"
@@ -25,7 +27,8 @@ VocabData read_vocab(std::string_view bytes) {
   VocabData vocab;
   if (bytes.size() < 2) return vocab;
   const auto choice = static_cast<unsigned char>(bytes[0]), flags = static_cast<unsigned char>(bytes[1]);
-  vocab.model = (choice & 8) != 0 ? "llama" : "gpt2";
+  static constexpr const char* kModels[] = {"gpt2", "llama", "t5", "bert", "gemma4"};
+  vocab.model = kModels[(choice >> 3) % std::size(kModels)];
   vocab.pre = kPres[choice % 8];
   vocab.add_bos = (flags & 1) != 0;
   vocab.add_space_prefix = (flags & 2) != 0;
@@ -71,8 +74,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t cut = bytes.find('\xFF');
   const std::string_view file = bytes.substr(0, cut);
   const std::string_view text = cut == std::string_view::npos ? bytes : bytes.substr(cut + 1);
-  const auto tokenizer =
-      file.starts_with('{') ? Tokenizer::from_json(file, "") : Tokenizer::from_vocab(read_vocab(file));
+  const auto tokenizer = file.starts_with('{')    ? Tokenizer::from_json(file, "")
+                         : file.starts_with('\n') ? Tokenizer::from_sentencepiece(file, "")
+                                                  : Tokenizer::from_vocab(read_vocab(file));
   if (tokenizer) check_text(**tokenizer, text);
   return 0;
 }

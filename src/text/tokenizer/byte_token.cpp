@@ -1,5 +1,7 @@
 #include "text/tokenizer/byte_token.h"
 
+#include <cstdint>
+
 namespace weir::text {
 
 std::optional<unsigned> parse_byte_token(std::string_view text) {
@@ -24,6 +26,24 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
   }
   out += text.substr(at);
   return out;
+}
+
+std::string bytes_of_base64(std::string_view text) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3);
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const std::size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) continue;
+    bits = bits << 6 | static_cast<std::uint32_t>(digit);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes.push_back(static_cast<char>(bits >> count & 0xFF));
+  }
+  return bytes;
 }
 
 }  // namespace weir::text

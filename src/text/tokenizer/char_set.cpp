@@ -56,7 +56,7 @@ constexpr NamedClass kClasses[] = {
     {"othernumber", bit(No)},
     {"p", kPunctuation},
     {"punctuation", kPunctuation},
-    {"punct", kPunctuation | kSymbol},
+    {"punct", kPunctuation},
     {"pc", bit(Pc)},
     {"connectorpunctuation", bit(Pc)},
     {"pd", bit(Pd)},
@@ -138,6 +138,12 @@ CharSet CharSet::of_range(char32_t first, char32_t last) {
 CharSet CharSet::word() {
   CharSet set = of_class(kMark | bit(Nd) | bit(Pc));
   set.properties_ = unicode_tables::kAlphabetic;
+  return set;
+}
+
+CharSet CharSet::word_alone() {
+  CharSet set = word();
+  set.ranges_ = {{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}};
   return set;
 }
 

@@ -22,7 +22,10 @@ class CharSet {
   static CharSet of_range(char32_t first, char32_t last);
   // Of \p{name} and [:name:]; case, spaces, '-' and '_' do not matter. nullopt: no such property.
   static std::optional<CharSet> of_property(std::string_view name);
+  // \w inside brackets; outside of them, and for \b, Oniguruma counts some Latin-1 numbers (the superscripts and
+  // fractions) too.
   static CharSet word();
+  static CharSet word_alone();
 
   void add(CharSet other);        // union
   void intersect(CharSet other);  // everything added so far and `other`

@@ -151,6 +151,10 @@ Result<std::unique_ptr<Tokenizer>> sentencepiece_tokenizer(VocabData vocab) {
 
   const bool prefix = vocab.add_space_prefix.value_or(true);
   std::vector<NormalizerStep> steps;
+  if (!vocab.charsmap.empty()) {
+    WEIR_TRY(Charsmap map, Charsmap::parse(vocab.charsmap));
+    steps.emplace_back(CharsmapStep{std::move(map), CharsmapUnits::kLongestPrefix});
+  }
   if (vocab.remove_extra_whitespaces.value_or(false)) steps.emplace_back(SqueezeSpacesStep{});
   if (prefix) steps.emplace_back(PrependStep{std::string(kSpaceMark)});
   steps.emplace_back(ReplaceStep{" ", std::string(kSpaceMark)});

@@ -11,6 +11,7 @@
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer/byte_chars.h"
+#include "text/tokenizer/byte_token.h"
 
 namespace weir::text {
 namespace {
@@ -46,6 +47,11 @@ VocabData sentencepiece_vocab(const json& spec) {
   vocab.unknown = spec["unknown"].get<TokenId>();
   vocab.add_bos = spec["add_bos"].get<bool>();
   vocab.add_space_prefix = spec["add_space_prefix"].get<bool>();
+  if (spec.contains("charsmap")) {
+    vocab.add_eos = spec["add_eos"].get<bool>();
+    vocab.remove_extra_whitespaces = spec["remove_extra_whitespaces"].get<bool>();
+    for (const int byte : spec["charsmap"]) vocab.charsmap.push_back(static_cast<char>(byte));
+  }
   return vocab;
 }
 
@@ -104,6 +110,15 @@ TEST_P(Golden, GivesTheSameIdsFromGguf) {
   const json golden = read_golden(GetParam());
   if (!golden.contains("pre") || !golden["pre"].is_string()) GTEST_SKIP() << "no GGUF form";
   const auto tokenizer = Tokenizer::from_vocab(byte_level_vocab(golden["tokenizer"], golden["pre"]));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  expect_cases(**tokenizer, golden["cases"]);
+}
+
+TEST_P(Golden, GivesTheSameIdsFromATokenizerModel) {
+  const json golden = read_golden(GetParam());
+  if (!golden.contains("model")) GTEST_SKIP() << "not of SentencePiece";
+  const std::string model = bytes_of_base64(golden["model"].get<std::string>());
+  const auto tokenizer = Tokenizer::from_sentencepiece(model, R"({"add_bos_token": true, "add_eos_token": false})");
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   expect_cases(**tokenizer, golden["cases"]);
 }

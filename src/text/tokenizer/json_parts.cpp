@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "text/tokenizer/byte_token.h"
 #include "text/tokenizer/unicode.h"
 
 namespace weir::text {
@@ -75,25 +76,6 @@ Result<JsonPattern> json_pattern(const json& node) {
 }
 
 namespace {
-
-// What is not of the alphabet is passed over.
-std::string bytes_of_base64(std::string_view text) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const std::size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) continue;
-    bits = bits << 6 | static_cast<std::uint32_t>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes.push_back(static_cast<char>(bits >> count & 0xFF));
-  }
-  return bytes;
-}
 
 Status add_normalizer(const json& node, int depth, std::vector<NormalizerStep>& steps) {
   const std::string type = json_type(node);

@@ -183,7 +183,17 @@ Change run(const SqueezeSpacesStep&, std::string_view text) {
     if (c == ' ' && (out.empty() || out.back() == ' ')) continue;
     out.push_back(c);
   }
-  if (!out.empty() && out.back() == ' ') out.pop_back();
+  // A U+2581 of the text itself counts as a space at the end, though nowhere else.
+  constexpr std::string_view kMark = "\u2581";
+  for (;;) {
+    if (out.ends_with(' ')) {
+      out.pop_back();
+    } else if (out.ends_with(kMark)) {
+      out.resize(out.size() - kMark.size());
+    } else {
+      break;
+    }
+  }
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include "text/tokenizer/pre_tokenizer.h"
 
+#include <functional>
+
 #include "text/tokenizer/byte_chars.h"
 #include "text/tokenizer/library_tables.h"
 #include "text/tokenizer/script_tables.h"
@@ -307,9 +309,18 @@ Result<PreTokenizer> PreTokenizer::chain(std::vector<StagePtr> stages) {
   return chain;
 }
 
+// Of the parts of a piece that begins the text, the one at its beginning does; a stage that makes its parts anew makes
+// the first one there.
 void PreTokenizer::run(std::size_t stage, std::string_view piece, StretchPlace place, PieceSink sink) const {
   if (stage == stages_.size()) return sink(piece);
-  auto next = [&](std::string_view part) { run(stage + 1, part, place, sink); };
+  bool first = true;
+  auto next = [&](std::string_view part) {
+    const std::less_equal<const char*> not_behind;
+    const bool inside = not_behind(piece.data(), part.data()) && not_behind(part.data(), piece.data() + piece.size());
+    const bool at_begin = inside ? part.data() == piece.data() : first;
+    first = false;
+    run(stage + 1, part, {place.begins_text && at_begin}, sink);
+  };
   stages_[stage]->split(piece, place, PieceSink(next));
 }
 

@@ -202,7 +202,7 @@ class Compiler {
 Result<RegexProgram> compile_regex(ParsedRegex parsed) {
   RegexProgram program;
   program.sets = std::move(parsed.sets);
-  program.word = CharSet::word();
+  program.word = CharSet::word_alone();
   program.word.seal();
   try {
     Compiler(program).run(*parsed.root);

@@ -264,7 +264,7 @@ class Parser {
   }
 
   // \d \p{..} ...; nullopt if the escape at `at_` is no set of characters.
-  std::optional<CharSet> escaped_set() {
+  std::optional<CharSet> escaped_set(bool in_brackets) {
     const char c = peek(1);
     const bool negated = c >= 'A' && c <= 'Z';
     CharSet set;
@@ -279,7 +279,7 @@ class Parser {
         break;
       case 'w':
       case 'W':
-        set = CharSet::word();
+        set = in_brackets ? CharSet::word() : CharSet::word_alone();
         break;
       case 'h':
       case 'H':
@@ -287,7 +287,7 @@ class Parser {
         break;
       case 'p':
       case 'P':
-        return property(negated);
+        return property(negated, in_brackets);
       default:
         return std::nullopt;
     }
@@ -296,7 +296,7 @@ class Parser {
     return set;
   }
 
-  CharSet property(bool negated) {
+  CharSet property(bool negated, bool in_brackets) {
     at_ += 2;
     std::string_view name;
     if (take("{")) {
@@ -312,6 +312,7 @@ class Parser {
     const std::size_t equals = name.find('=');  // Script=Han
     auto set = CharSet::of_property(equals == std::string_view::npos ? name : name.substr(equals + 1));
     if (!set) lacking("the property \"" + std::string(name) + "\"");
+    if (!in_brackets && (name == "Word" || name == "word")) set = CharSet::word_alone();
     if (negated) set->negate();
     return *std::move(set);
   }
@@ -366,7 +367,7 @@ class Parser {
   }
 
   RegexNodePtr escaped(const Options& options) {
-    if (auto set = escaped_set()) {
+    if (auto set = escaped_set(false)) {
       if (options.ignore_case) set->ignore_case();
       return set_node(*std::move(set));
     }
@@ -454,7 +455,7 @@ class Parser {
     if (starts("[:") && add_posix(part)) return;
     if (peek() == '[') return part.add(bracket(options, depth + 1));
     if (peek() == '\\') {
-      if (auto set = escaped_set()) return part.add(*std::move(set));
+      if (auto set = escaped_set(true)) return part.add(*std::move(set));
     }
     const char32_t low = set_char();
     if (peek() != '-' || peek(1) == ']' || (peek(1) == '&' && peek(2) == '&')) return part.add(CharSet::of_char(low));
@@ -491,6 +492,7 @@ class Parser {
       if (c < 'a' || c > 'z') return false;
     }
     auto set = CharSet::of_property(name);
+    if (set && name == "punct") set->add(CharSet::of_class(char_class::kSymbol));
     if (!set) lacking("the class [:" + std::string(name) + ":]");
     if (negated) set->negate();
     part.add(*std::move(set));

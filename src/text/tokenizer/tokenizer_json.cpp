@@ -12,6 +12,7 @@
 #include "text/tokenizer/json_parts.h"
 #include "text/tokenizer/limits.h"
 #include "text/tokenizer/pipeline.h"
+#include "text/tokenizer/rank_vocab.h"
 #include "text/tokenizer/token_decoder.h"
 
 namespace weir::text {
@@ -115,7 +116,18 @@ struct Readout {
   bool byte_level = false;
 };
 
-std::unique_ptr<TokenSet> make_token_set(Spellings all, const Readout& in) {
+// What is decoded: added tokens that are matched behind the normalizer are shown as it leaves them.
+std::vector<std::string> shown_texts(const Spellings& all, const Readout& in, const Normalizer& normalizer) {
+  std::vector<std::string> shown = all.texts;
+  for (const JsonAddedToken& token : in.added) {
+    std::string buffer;
+    if (token.normalized) shown[static_cast<std::size_t>(token.id)] = normalizer.apply(token.content, buffer);
+  }
+  return shown;
+}
+
+std::unique_ptr<TokenSet> make_token_set(Spellings all, const Readout& in, const Normalizer& normalizer) {
+  const std::vector<std::string> shown_by_id = shown_texts(all, in, normalizer);
   auto set = std::make_unique<TokenSet>();
   set->flags = std::move(all.flags);
   set->ids = TextIndex(all.texts.size());
@@ -124,13 +136,14 @@ std::unique_ptr<TokenSet> make_token_set(Spellings all, const Readout& in) {
     set->texts.push_back(text);
     // Added tokens of byte-level models are plain text, not bytes spelt as characters.
     const bool plain = in.byte_level && (set->flags[i] & kFlagMatched) != 0;
-    const auto decoded = plain ? TokenDecoder::Decoded{text} : in.decoder.decode(text, false);
+    const std::string& shown = shown_by_id[i];
+    const auto decoded = plain ? TokenDecoder::Decoded{shown} : in.decoder.decode(shown, false);
     set->bytes.push_back(decoded.bytes);
     if (decoded.tail > 0) {
       set->tails.resize(all.texts.size());
       set->tails[i] = static_cast<std::uint8_t>(decoded.tail);
     }
-    if (in.decoder.minds_first()) set->first_bytes.push_back(plain ? text : in.decoder.decode(text, true).bytes);
+    if (in.decoder.minds_first()) set->first_bytes.push_back(plain ? shown : in.decoder.decode(shown, true).bytes);
     if (in.byte_level) set->forms.push_back(chars_to_bytes(text).value_or(""));
   }
   for (std::size_t i = 0; i < all.texts.size(); ++i) set->ids.insert(set->texts, static_cast<TokenId>(i));
@@ -192,22 +205,13 @@ Status add_framing(const Readout& in, const json& config, PipelineParts& parts) 
   return {};
 }
 
-Result<json> read_config(std::string_view text) {
-  if (text.empty()) return json::object();
-  json config = json::parse(text, nullptr, false);
-  if (config.is_discarded() || !config.is_object()) {
-    return fail(ErrorCode::kCorruptFile, "tokenizer_config.json is not a JSON object");
-  }
-  return config;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view tokenizer_json,
                                                         std::string_view tokenizer_config) {
   Readout in;
   WEIR_TRY(in.document, read_tokenizer_document(tokenizer_json));
-  WEIR_TRY(const json config, read_config(tokenizer_config));
+  WEIR_TRY(const json config, read_tokenizer_config(tokenizer_config));
   const json& rest = in.document.rest;
   WEIR_RETURN_IF_ERROR(check_json_model(json_member(rest, "model")));
   WEIR_TRY(in.added, read_added_tokens(json_member(rest, "added_tokens")));
@@ -217,8 +221,8 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view tokeniz
   WEIR_TRY(Spellings spellings, collect_spellings(in.document, in.added));
 
   PipelineParts parts;
-  parts.tokens = make_token_set(std::move(spellings), in);
   WEIR_TRY(parts.normalizer, normalizer_from_json(json_member(rest, "normalizer")));
+  parts.tokens = make_token_set(std::move(spellings), in, parts.normalizer);
   WEIR_TRY(parts.model, model_from_json(in.document, *parts.tokens, in.byte_level));
   if (in.pre.byte_chars) parts.model = std::make_unique<CharsToBytes>(std::move(parts.model));
   make_added(in, parts);

@@ -304,6 +304,78 @@ TEST(Tokenizer, TokenizerConfigNamesBosAndEos) {
   EXPECT_EQ((*tokenizer)->encode("a", {.add_special = true}), (std::vector<TokenId>{1, 0}));
 }
 
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const auto byte = [&](std::size_t at) { return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0U; };
+    const unsigned bits = byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2);
+    for (std::size_t k = 0; k < 4; ++k) out += i + k > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * k) & 63];
+  }
+  return out;
+}
+
+// All bytes, then some words.
+std::vector<std::string> ranked_tokens() {
+  std::vector<std::string> tokens;
+  for (unsigned byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  for (const char* word : {"th", "he", "the", " the", "ab", "xy"}) tokens.emplace_back(word);
+  return tokens;
+}
+
+void expect_merged_by_rank(const Tokenizer& tokenizer, TokenId first) {
+  const auto id = [&](std::string_view text) { return *tokenizer.id_of(bytes_to_chars(text)); };
+  EXPECT_EQ(id("th"), first + 256);
+  EXPECT_EQ(tokenizer.encode("the the", {}), (std::vector<TokenId>{id("the"), id(" the")}));
+  EXPECT_EQ(tokenizer.encode("xthe", {}), (std::vector<TokenId>{id("x"), id("the")}));
+  EXPECT_EQ(tokenizer.encode("xhe", {}), (std::vector<TokenId>{id("x"), id("he")}));
+  EXPECT_EQ(tokenizer.encode("\xFF", {}), (std::vector<TokenId>{id("\xFF")}));
+  EXPECT_EQ(tokenizer.encode("ab<s>", {.add_special = true, .parse_special = true}),
+            (std::vector<TokenId>{*tokenizer.bos(), id("ab"), *tokenizer.bos()}));
+}
+
+TEST(Tokenizer, TekkenFilesMergeByRank) {
+  json file = json::parse(R"({"config": {"default_num_special_tokens": 4, "default_vocab_size": 265},
+                              "special_tokens": [{"rank": 0, "token_str": "<unk>"}, {"rank": 1, "token_str": "<s>"},
+                                                 {"rank": 2, "token_str": "</s>"}]})");
+  file["config"]["pattern"] = " ?\\p{L}+|\\s+|[^\\s\\p{L}]+";
+  std::size_t rank = 0;
+  for (const std::string& token : ranked_tokens()) {
+    file["vocab"].push_back({{"rank", rank++}, {"token_bytes", base64(token)}, {"token_str", nullptr}});
+  }
+  const auto tokenizer = Tokenizer::from_tekken(file.dump());
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  expect_merged_by_rank(**tokenizer, 4);
+  EXPECT_EQ((*tokenizer)->vocab_size(), 265);  // "xy" is beyond the size that the file states
+  EXPECT_FALSE((*tokenizer)->id_of("xy"));
+  EXPECT_EQ((*tokenizer)->token_text(3), "<SPECIAL_3>");
+  EXPECT_EQ((*tokenizer)->eos(), 2);
+}
+
+TEST(Tokenizer, TiktokenFilesMergeByRank) {
+  std::string ranks;
+  std::size_t rank = 0;
+  for (const std::string& token : ranked_tokens()) ranks += base64(token) + " " + std::to_string(rank++) + "\n";
+  const std::string config = R"({"added_tokens_decoder": {"300": {"content": "<s>", "special": true},
+                                                          "301": {"content": "<tool>", "special": false}},
+                                 "bos_token": "<s>", "add_bos_token": true, "tokenizer_class": "TikTokenTokenizer"})";
+  const auto tokenizer = Tokenizer::from_tiktoken(ranks, config);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  expect_merged_by_rank(**tokenizer, 0);
+  EXPECT_EQ((*tokenizer)->encode("<tool>", {}), (std::vector<TokenId>{301}));
+  EXPECT_FALSE(Tokenizer::from_tiktoken("YQ== x\n", ""));
+  EXPECT_FALSE(Tokenizer::from_tiktoken("YQ== 99999999\n", ""));
+  EXPECT_FALSE(Tokenizer::from_tiktoken("", ""));
+}
+
+TEST(Tokenizer, BrokenSentencePieceModelsAreRefused) {
+  for (const std::string_view model :
+       {"\x0A\xFF\xFF\xFF\xFF\x0F", "\x0A\x05\x0A\x01", "\x0B", "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", "",
+        "\x0A\x04\x18\x07\x0A\x00", "\x12\x02\x18\x03"}) {
+    EXPECT_FALSE(Tokenizer::from_sentencepiece(model, ""));
+  }
+}
+
 TEST(Tokenizer, LongTextsTakeLinearTime) {
   constexpr int kRepeats = 131072;
   for (const VocabData& vocab : {byte_vocab(), spm_vocab()}) {

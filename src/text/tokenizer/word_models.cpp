@@ -79,6 +79,27 @@ void Unigram::emit_unknown(std::string_view text, std::vector<TokenId>& out) con
   }
 }
 
+void RankBpe::encode(std::string_view word, EncodeSpace& space, std::vector<TokenId>& out) const {
+  if (const TokenId whole = index_.find(*bytes_, word); whole >= 0) {
+    out.push_back(whole);
+    return;
+  }
+  auto& symbols = space.symbols;
+  symbols.clear();
+  for (std::uint32_t i = 0; i < word.size(); ++i) {
+    if (const TokenId id = index_.find(*bytes_, word.substr(i, 1)); id >= 0) symbols.push_back({i, 1, id});
+  }
+  merge_symbols(
+      symbols,
+      [&](const Symbol& left, const Symbol& right) {
+        if (left.begin + left.size != right.begin) return Merge{};  // a byte without a token stood between them
+        const TokenId id = index_.find(*bytes_, word.substr(left.begin, left.size + right.size));
+        return id < 0 ? Merge{} : Merge{static_cast<std::uint32_t>(id), id};
+      },
+      space.merge);
+  for (const Symbol& symbol : symbols) out.push_back(symbol.id);
+}
+
 void WordLevel::encode(std::string_view word, EncodeSpace&, std::vector<TokenId>& out) const {
   const TokenId id = index_.find(*texts_, word);
   if (id >= 0) {

@@ -1,4 +1,4 @@
-// Models without merges: WordPiece (BERT), Unigram (SentencePiece, T5, XLM-R), WordLevel.
+// Models without merges: WordPiece (BERT), Unigram (SentencePiece, T5, XLM-R), tiktoken's BPE by ranks, WordLevel.
 //
 // Immutable; any number of threads. Cost: linear in the word times the longest piece. Sources: Devlin et al. 2018 and
 // the tokenizers library's behaviour for WordPiece; Kudo 2018 (subword regularization, Viterbi search) for Unigram.
@@ -51,6 +51,18 @@ class Unigram : public WordModel {
   void emit_unknown(std::string_view text, std::vector<TokenId>& out) const;
 
   UnigramParts parts_;
+};
+
+// Byte-level BPE whose merges are not listed: two neighbours join if their bytes are a token, the lowest id first
+// (tiktoken). A word that is a token is that token; a byte without one gives nothing.
+class RankBpe : public WordModel {
+ public:
+  RankBpe(const TokenTable* bytes, TextIndex index) : bytes_(bytes), index_(std::move(index)) {}
+  void encode(std::string_view word, EncodeSpace& space, std::vector<TokenId>& out) const override;
+
+ private:
+  const TokenTable* bytes_;
+  TextIndex index_;
 };
 
 // A word is a token or unknown.
