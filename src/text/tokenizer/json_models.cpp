@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kSpaceMark = "\u2581";
+constexpr std::size_t kMaxAffixBytes = 256;  // put beside every character
 
 std::string string_or_empty(const json& node, const char* key) {
   const json& value = json_member(node, key);
@@ -93,6 +94,11 @@ Result<std::unique_ptr<WordModel>> make_bpe(const TokenizerDocument& document, c
   bpe.fuse_unknown = json_flag(model, "fuse_unk", false);
   bpe.subword_prefix = string_or_empty(model, "continuing_subword_prefix");
   bpe.word_suffix = string_or_empty(model, "end_of_word_suffix");
+  if (bpe.subword_prefix.size() + bpe.word_suffix.size() > kMaxAffixBytes) {
+    return fail(ErrorCode::kUnsupported,
+                "continuing_subword_prefix and end_of_word_suffix of tokenizer.json have {} bytes; weir allows {}",
+                bpe.subword_prefix.size() + bpe.word_suffix.size(), kMaxAffixBytes);
+  }
   // With an unknown space mark, unknown characters on both sides of it could become one token.
   bpe.cut_before_space_mark = !byte_level && !bpe.ignore_merges && bpe.subword_prefix.empty() &&
                               bpe.word_suffix.empty() && bpe.index.find(*bpe.texts, kSpaceMark) >= 0;

@@ -88,6 +88,8 @@ class Compiler {
 
   // `last`: nothing of the body follows, so the first way to match is the one that counts.
   void emit_node(const RegexNode& node, bool last) {
+    // Repetitions of nothing emit no instruction that could be counted.
+    if (++nodes_emitted_ > 16 * kMaxInstructions) throw CompileError{"more steps than weir allows"};
     switch (node.kind) {
       case Kind::kEmpty:
         return;
@@ -195,6 +197,7 @@ class Compiler {
   RegexProgram& program_;
   std::vector<const RegexNode*> queue_;  // by body
   std::size_t body_ = 0;
+  std::size_t nodes_emitted_ = 0;
 };
 
 }  // namespace

@@ -112,7 +112,8 @@ class Parser {
   }
 
   RegexNodePtr quantified(RegexNodePtr item, const Options& options) {
-    for (;;) {
+    for (int depth = 0;; ++depth) {
+      if (depth > kMaxNesting) lacking("more repetitions of one thing than weir allows");
       if (options.extended) {
         while (!done() && skip_extended()) {
         }

@@ -64,6 +64,8 @@ TEST(Regex, WhatWeirDoesNotHaveIsRefusedByName) {
   refused("*", "repetition of nothing");
   refused("a{100001}", "too large");
   refused("(?:ab){9000}", "more steps");
+  refused("(?:(?:){100000}){100000}", "more steps");
+  refused("a" + std::string(60000, '*'), "more repetitions");
   refused(std::string(1000, '(') + std::string(1000, ')'), "nesting");
   refused(std::string(100000, 'a'), "bytes");
   refused("\xff", "UTF-8");

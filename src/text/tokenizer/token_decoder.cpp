@@ -14,6 +14,8 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kMaxSteps = 32;
+// A hostile file's steps may not turn its tokens into gigabytes; where they would pass this they end.
+constexpr std::size_t kMaxGrowth = 16, kFreeBytes = 256;
 constexpr std::string_view kSpaceMark = "\u2581";
 
 // What the tokenizers library calls cleaning up: the spaces that English text does not have.
@@ -170,7 +172,9 @@ TokenDecoder::Decoded TokenDecoder::decode(std::string_view token, bool first) c
   Decoded decoded{std::string(token)};
   for (const Step& step : steps_) {
     const bool suffixed = step.kind == Kind::kWordSuffix && decoded.bytes.ends_with(step.from) && !step.from.empty();
-    decoded.bytes = apply(step, std::move(decoded.bytes), first);
+    std::string changed = apply(step, decoded.bytes, first);
+    if (changed.size() > kMaxGrowth * token.size() + kFreeBytes) break;
+    decoded.bytes = std::move(changed);
     if (suffixed) decoded.tail = 1;
   }
   return decoded;
