@@ -6,7 +6,6 @@
 
 #include "api/clock.h"
 #include "api/prompt_builder.h"
-#include "api/reply_text.h"
 
 namespace weir::apps {
 namespace {
@@ -35,7 +34,7 @@ Result<std::unique_ptr<LocalSession>> LocalSession::open(const ModelOptions& opt
 }
 
 Result<ReplyStats> LocalSession::reply(api::GenerationRequest request, const api::ChatInput* chat,
-                                       const std::function<void(std::string_view)>& show,
+                                       const std::function<void(const api::ReplyPart&)>& show,
                                        const std::atomic<bool>& stop) {
   const double start_s = api::monotonic_s();
   WEIR_TRY(const auto prompts, api::build_prompts(model(), *client_, request, chat));
@@ -66,7 +65,8 @@ Result<ReplyStats> LocalSession::reply(api::GenerationRequest request, const api
       }
       const auto part = text.take(std::move(output));
       stats.text += part.text;
-      show(part.text);
+      stats.reasoning += part.reasoning;
+      show(part);
       if (part.finish) stats.finish = part.finish->reason;
     }
     if (stop && !text.finished()) {

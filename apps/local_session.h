@@ -9,6 +9,7 @@
 
 #include "api/engine_client.h"
 #include "api/generation_request.h"
+#include "api/reply_text.h"
 #include "apps/model_loading.h"
 #include "apps/options.h"
 #include "base/mailbox.h"
@@ -18,7 +19,7 @@ namespace weir::apps {
 struct ReplyStats {
   std::int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   double first_token_s = 0, total_s = 0;
-  std::string text;
+  std::string text, reasoning;
   std::string_view finish;  // "stop", "length", "stopped"
 };
 
@@ -30,9 +31,9 @@ class LocalSession {
   const api::ServedModel& model() const { return *loaded_.served; }
   const LoadedModel& loaded() const { return loaded_; }
 
-  // Runs one reply; `show` gets the text as it comes. `stop` set from elsewhere (a signal) ends it.
+  // Runs one reply; `show` gets its parts as they come. `stop` set from elsewhere (a signal) ends it.
   Result<ReplyStats> reply(api::GenerationRequest request, const api::ChatInput* chat,
-                           const std::function<void(std::string_view)>& show, const std::atomic<bool>& stop);
+                           const std::function<void(const api::ReplyPart&)>& show, const std::atomic<bool>& stop);
 
  private:
   LocalSession();

@@ -104,6 +104,10 @@ void log_summary(const LoadedModel& model, const ServeOptions& options, const ap
   spdlog::info("engine    {}, weights {}, up to {} sequences and {} tokens a step, loaded in {:.1f} s", info.backend,
                human_bytes(static_cast<double>(info.weight_bytes)), info.max_num_seqs, info.max_num_batched_tokens,
                info.load_s);
+  for (const auto& [name, reply] : model.served->reply_formats) {
+    spdlog::info("replies   {}reasoning: {}, tool calls: {}", name.empty() ? "" : name + ": ",
+                 reply.format->reasoning_name(), reply.format->tool_name());
+  }
   spdlog::info("ready     http://{}:{} (OpenAI API at /v1, chat page at /{})", host, server.port(),
                options.api_key.empty() ? "" : ", API key needed");
 }

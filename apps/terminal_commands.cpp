@@ -43,13 +43,25 @@ void print_now(std::string_view text) {
   std::fflush(stdout);
 }
 
-// On a terminal what a model writes is text only: escape sequences of its own would act there. Into a file or a pipe it
-// goes as it is.
-void print_reply(std::string_view text) {
-  static const bool terminal = isatty(STDOUT_FILENO) != 0;
-  if (terminal) return print_now(printable(text, "\n\t"));
-  print_now(text);
-}
+// On a terminal what a model writes is text only: escape sequences of its own would act there; and its reasoning is
+// dim. Into a file or a pipe the text goes as it is, without the reasoning.
+class ReplyPrinter {
+ public:
+  void print(const api::ReplyPart& part) {
+    if (!terminal_) return print_now(part.text);
+    if (!part.reasoning.empty()) {
+      print_now("\x1b[2m" + printable(part.reasoning, "\n\t") + "\x1b[0m");
+      reasoned_ = true;
+    }
+    if (part.text.empty()) return;
+    if (std::exchange(reasoned_, false)) print_now("\n\n");
+    print_now(printable(part.text, "\n\t"));
+  }
+
+ private:
+  const bool terminal_ = isatty(STDOUT_FILENO) != 0;
+  bool reasoned_ = false;  // and has written no answer since
+};
 
 void print_stats(const ReplyStats& stats) {
   const double decode_s = stats.total_s - stats.first_token_s;
@@ -65,7 +77,9 @@ Result<ReplyStats> reply_interruptibly(LocalSession& session, api::GenerationReq
                                        const api::ChatInput* chat) {
   g_stop = false;
   g_replying = true;
-  auto stats = session.reply(std::move(request), chat, print_reply, g_stop);
+  ReplyPrinter printer;
+  auto stats =
+      session.reply(std::move(request), chat, [&](const api::ReplyPart& part) { printer.print(part); }, g_stop);
   g_replying = false;
   print_now("\n");
   return stats;
@@ -137,6 +151,7 @@ bool take_line(LocalSession& session, const RunOptions& options, const std::stri
     return true;
   }
   chat.messages.push_back({{"role", "assistant"}, {"content", stats->text}});
+  if (!stats->reasoning.empty()) chat.messages.back()["reasoning_content"] = stats->reasoning;
   print_stats(*stats);
   return true;
 }

@@ -20,6 +20,33 @@ GGUF = GOLDEN / "gguf" / "llama.gguf"
 FOREVER = dict(max_tokens=400, ignore_eos=True, temperature=0)
 
 
+class Reasoning(unittest.TestCase):
+    def test_a_prompt_that_opens_the_reasoning_gets_reasoning(self):
+        template = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}"
+        fields = dict(messages=[{"role": "user", "content": "the quick"}], max_tokens=20, ignore_eos=True, temperature=0)
+        said = {}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "thinking.jinja"
+            path.write_text(template, encoding="utf-8")
+            for parser in ("auto", "none"):
+                with Server(LLAMA, "--chat-template", path, "--reasoning-parser", parser) as server:
+                    said[parser] = server.ok("/v1/chat/completions", model=server.model(), **fields)["choices"][0]["message"]
+                    events = server.stream("/v1/chat/completions", model=server.model(), **fields).rest()
+                    deltas = [c["delta"] for e in events for c in e["choices"]]
+                    for name in ("content", "reasoning_content"):
+                        self.assertEqual(said[parser].get(name) or "", "".join(d.get(name) or "" for d in deltas))
+        self.assertIsNone(said["auto"]["content"])
+        self.assertNotIn("reasoning_content", said["none"])
+        self.assertEqual(said["none"]["content"].lstrip(" \n\t\r"), said["auto"]["reasoning_content"])
+
+    def test_an_unknown_parser_is_refused_with_those_that_are_known(self):
+        for flag, known in (("--reasoning-parser", "deepseek_r1"), ("--tool-call-parser", "hermes")):
+            done = subprocess.run([program(), "serve", LLAMA, "--port", "0", flag, "none-such"], capture_output=True, text=True)
+            self.assertEqual(2, done.returncode, done.stderr)
+            self.assertIn("none-such", done.stderr)
+            self.assertIn(known, done.stderr)
+
+
 class Surface(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The chat page in a real browser: a person types a question, the reply streams into the page."""
 import os
+import pathlib
 import sys
+import tempfile
 import unittest
 
 from browser import Browser
@@ -31,6 +33,22 @@ class ChatPage(unittest.TestCase):
             if picture:
                 page.screenshot(picture)
             self.assertTrue(server.wait_idle())
+
+
+    def test_reasoning_is_folded_away(self):
+        template = "{% for m in messages %}{{ m.content }}{% endfor %}<think>\n"
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "thinking.jinja"
+            path.write_text(template, encoding="utf-8")
+            with Server(GOLDEN / "llama", "--chat-template", path) as server, Browser() as page:
+                page.open(f"http://{HOST}:{server.port}/")
+                page.wait_for(f"document.getElementById('model').textContent === {server.model()!r}")
+                page.evaluate("document.getElementById('max-tokens').value = '12'")
+                page.evaluate("document.getElementById('prompt').value = 'fox'; document.getElementById('form').requestSubmit()")
+                page.wait_for("document.querySelectorAll('.message.assistant[data-done=true]').length === 1")
+                self.assertTrue(page.evaluate("document.querySelector('.assistant .think:not([hidden]) .thought').textContent"))
+                self.assertFalse(page.evaluate("document.querySelector('.assistant .think').open"))
+                self.assertEqual("", page.evaluate("document.querySelector('.assistant .text').textContent"))
 
 
 if __name__ == "__main__":

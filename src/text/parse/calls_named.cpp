@@ -16,11 +16,6 @@ Task<int> take_marker(Source& in, const Markers& markers) {
   co_return which;
 }
 
-std::string trimmed(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \t\r\n");
-  return begin == std::string::npos ? std::string() : text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
-
 // Begins a call if an object follows, and streams it. Leaves what does not look like an object.
 Task<bool> call_with_object(Calls& calls, std::string name, std::string id) {
   co_await skip_space(calls.in);
@@ -83,15 +78,15 @@ class DeepSeekCalls final : public SectionedCalls {
     in.drop(kSeparator.size());
     const bool plain = co_await object_ahead(in);
     if (plain) {
-      const bool ok = co_await call_with_object(calls, trimmed(*first), {});
+      const bool ok = co_await call_with_object(calls, std::string(trim(*first)), {});
       if (!ok) co_return false;
     } else {
-      if (trimmed(*first) != "function") co_return false;
+      if (trim(*first) != "function") co_return false;
       const auto name = co_await take_name(in, line_end_);
       if (!name) co_return false;
       co_await skip_space(in);
       const bool fence = co_await take_text(in, "```json");
-      const bool ok = fence && co_await call_with_object(calls, trimmed(*name), {});
+      const bool ok = fence && co_await call_with_object(calls, std::string(trim(*name)), {});
       if (!ok) co_return false;
       co_await skip_space(in);
       co_await take_text(in, "```");
@@ -126,7 +121,7 @@ class KimiCalls final : public SectionedCalls {
     const auto id = co_await take_name(in, arguments_);
     if (!id) co_return false;
     in.drop(kArguments.size());
-    const std::string whole = trimmed(*id);
+    const std::string whole(trim(*id));
     std::string name = whole.substr(0, whole.rfind(':'));
     if (name.starts_with("functions.")) name.erase(0, std::string_view("functions.").size());
     const bool ok = co_await call_with_object(calls, name, whole);
@@ -159,10 +154,10 @@ class MistralCalls final : public ToolNotation {
     if (has_id) {
       const auto text = co_await take_name(in, after_id_);
       if (!text) co_return false;
-      id = trimmed(*text);
+      id = trim(*text);
     }
     co_await take_text(in, "[ARGS]");
-    co_return co_await call_with_object(calls, trimmed(*name), id);
+    co_return co_await call_with_object(calls, std::string(trim(*name)), id);
   }
 
  private:
@@ -181,7 +176,7 @@ class FunctionTagCalls final : public ToolNotation {
     const auto name = co_await take_name(in, name_end_);
     if (!name) co_return false;
     in.take();
-    const bool ok = co_await call_with_object(calls, trimmed(*name), {});
+    const bool ok = co_await call_with_object(calls, std::string(trim(*name)), {});
     if (!ok) co_return false;
     co_await skip_space(in);
     const bool closed = co_await take_text(in, "</function>");

@@ -6,10 +6,9 @@
 namespace weir::text::parse {
 namespace {
 
-std::string trimmed(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \t\r\n\"'");
-  return begin == std::string::npos ? std::string()
-                                    : text.substr(begin, text.find_last_not_of(" \t\r\n\"'") - begin + 1);
+// Names may stand in quotes.
+std::string unquoted(std::string_view text) {
+  return std::string(trim(text, " \t\r\n\"'"));
 }
 
 // The ways a value can end: its closing tag, with or without the line break that belongs to it.
@@ -143,9 +142,9 @@ class TagCalls final : public ToolNotation {
   Task<bool> call(Calls& calls) const {
     Source& in = calls.in;
     const auto name = co_await take_name(in, name_end_);
-    if (!name || trimmed(*name).empty()) co_return false;
+    if (!name || unquoted(*name).empty()) co_return false;
     in.drop(n_.name_end.size());
-    Members members(calls, trimmed(*name));
+    Members members(calls, unquoted(*name));
     while (true) {
       const bool goes_on = co_await skip_space(in);
       if (!goes_on) break;
@@ -170,7 +169,7 @@ class TagCalls final : public ToolNotation {
     // DeepSeek's tags say of every parameter whether it is a string: name="city" string="true"
     const auto begin = head->find('"');
     const auto end = begin == std::string::npos ? begin : head->find('"', begin + 1);
-    const std::string key = trimmed(end == std::string::npos ? *head : head->substr(begin + 1, end - begin - 1));
+    const std::string key = unquoted(end == std::string::npos ? *head : head->substr(begin + 1, end - begin - 1));
     ValueTypes types = members.types_of(key);
     if (head->find("string=\"true") != std::string::npos) {
       types = string_type();
@@ -198,7 +197,7 @@ class GlmCalls final : public ToolNotation {
     Source& in = calls.in;
     co_await skip_space(in);
     const auto text = co_await take_name(in, name_end_);
-    const std::string name = text ? trimmed(*text) : std::string();
+    const std::string name = text ? unquoted(*text) : std::string();
     // A name is one word; anything else is text about tool calls.
     if (name.empty() || name.find_first_of(" \t\n{}<>\"") != std::string::npos) co_return false;
     // Without parameters it takes more than that to make a call of a word between tags.
@@ -218,7 +217,7 @@ class GlmCalls final : public ToolNotation {
       in.drop(key_end_.texts()[0].size());
       co_await skip_space(in);
       const bool value = co_await take_text(in, "<arg_value>");
-      const bool ok = value && co_await members.value(trimmed(*key), members.types_of(trimmed(*key)), value_end_);
+      const bool ok = value && co_await members.value(unquoted(*key), members.types_of(unquoted(*key)), value_end_);
       if (!ok) co_return false;
     }
     members.close();

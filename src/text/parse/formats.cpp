@@ -1,5 +1,7 @@
 #include "text/parse/formats.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 
@@ -75,24 +77,35 @@ const ReasoningNotation* find_reasoning(std::string_view name) {
   return it == all.end() ? nullptr : &*it;
 }
 
-// Text of a template -> reasoning. The first row whose text is there wins.
-struct ReasoningRow {
-  std::string_view text, name;
+// Texts of a template, all of which must be there -> notation. The first row that fits wins, so the more telling come
+// before those that stand in other templates too.
+struct Row {
+  std::array<std::string_view, 2> texts;
+  std::string_view name;
 };
+
+template <class Rows>
+std::string_view first_fit(const Rows& rows, std::string_view chat_template) {
+  for (const Row& row : rows)
+    if (has(chat_template, row.texts[0]) && has(chat_template, row.texts[1])) return row.name;
+  return {};
+}
+
 constexpr std::array kReasoningRows = {
-    ReasoningRow{"<|channel>thought", "gemma4"},
-    ReasoningRow{"<seed:think>", "seed_oss"},
-    ReasoningRow{"[THINK]", "mistral"},
-    ReasoningRow{"<|START_THINKING|>", "cohere_command3"},
-    ReasoningRow{"<|START_RESPONSE|>", "cohere_command3"},
-    ReasoningRow{"<|inner_prefix|>", "apertus"},
-    ReasoningRow{"[BEGIN FINAL RESPONSE]", "apriel"},
-    ReasoningRow{"Here is my thought process:", "granite"},
-    ReasoningRow{"◁think▷", "kimi_k2"},
-    ReasoningRow{"<response>", "granite"},
-    ReasoningRow{"<answer>", "hunyuan_a13b"},
-    ReasoningRow{"<think>", "qwen3"},
-    ReasoningRow{"</think>", "qwen3"},
+    Row{{"<|channel>thought", ""}, "gemma4"},
+    Row{{"<seed:think>", ""}, "seed_oss"},
+    Row{{"[THINK]", ""}, "mistral"},
+    Row{{"<|START_THINKING|>", ""}, "cohere_command3"},
+    Row{{"<|START_RESPONSE|>", ""}, "cohere_command3"},
+    Row{{"<|inner_prefix|>", ""}, "apertus"},
+    Row{{"[BEGIN FINAL RESPONSE]", ""}, "apriel"},
+    Row{{"Here is my thought process:", ""}, "granite"},
+    Row{{"<response>", "<|start_of_role|>"}, "granite"},
+    Row{{"<response>", "<|im_start|>"}, "ernie45"},
+    Row{{"◁think▷", ""}, "kimi_k2"},
+    Row{{"<answer>", "</think>"}, "hunyuan_a13b"},
+    Row{{"<think>", ""}, "qwen3"},
+    Row{{"</think>", ""}, "qwen3"},
 };
 
 // --- Tool calls
@@ -219,56 +232,43 @@ NotationPtr find_tools(std::string_view name) {
   return nullptr;
 }
 
-// Texts of a template, all of which must be there -> notation. The first row that fits wins, so the more telling come
-// before those that stand in other templates too.
-struct ToolRow {
-  std::array<std::string_view, 2> texts;
-  std::string_view name;
-};
 constexpr std::array kToolRows = {
-    ToolRow{{"｜DSML｜", ""}, "deepseek_v32"},
-    ToolRow{{"<｜tool▁calls▁begin｜>", "```json"}, "deepseek_v3"},
-    ToolRow{{"<｜tool▁calls▁begin｜>", ""}, "deepseek_v31"},
-    ToolRow{{"<|tool_calls_section_begin|>", ""}, "kimi_k2"},
-    ToolRow{{"[TOOL_CALLS]", ""}, "mistral"},
-    ToolRow{{"<minimax:tool_call>", ""}, "minimax_m2"},
-    ToolRow{{"<seed:tool_call>", ""}, "seed_oss"},
-    ToolRow{{"<arg_key>", ""}, "glm45"},
-    ToolRow{{"<function=", "<parameter="}, "qwen3_coder"},
-    ToolRow{{"<function name=", "<param name="}, "minicpm5"},
-    ToolRow{{"<start_function_call>", ""}, "functiongemma"},
-    ToolRow{{"<|tool_call>", "call:"}, "gemma4"},
-    ToolRow{{"<|tools_prefix|>", ""}, "apertus"},
-    ToolRow{{"<|tool_call_start|>", ""}, "lfm2"},
-    ToolRow{{"<|tool_list_start|>", ""}, "lfm2"},
-    ToolRow{{"<|START_ACTION|>", ""}, "cohere_command3"},
-    ToolRow{{"<|action_start|>", ""}, "internlm"},
-    ToolRow{{"<longcat_tool_call>", ""}, "longcat"},
-    ToolRow{{"<function_calls>", ""}, "olmo3"},
-    ToolRow{{"<TOOLCALL>", ""}, "nemotron_json"},
-    ToolRow{{"<tool_calls>", ""}, "jamba"},
-    ToolRow{{"function call<|role_sep|>", ""}, "gigachat3"},
-    ToolRow{{"<function=", ""}, "functionary"},
-    ToolRow{{"<|tool_call|>", ""}, "granite"},
-    ToolRow{{"<tool_call>", ""}, "hermes"},
-    ToolRow{{"functools", ""}, "phi4_mini_json"},
-    ToolRow{{"<|python_start|>", ""}, "llama4_pythonic"},
-    ToolRow{{"<|python_tag|>", ""}, "llama3_json"},
-    ToolRow{{"Action:", "```json"}, "command_r"},
-    ToolRow{{"<function_call>", ""}, "granite-20b-fc"},
-    ToolRow{{"tools", "tool_calls"}, "json"},
-    ToolRow{{"tools", "function"}, "json"},
+    Row{{"｜DSML｜", ""}, "deepseek_v32"},
+    Row{{"<｜tool▁calls▁begin｜>", "```json"}, "deepseek_v3"},
+    Row{{"<｜tool▁calls▁begin｜>", ""}, "deepseek_v31"},
+    Row{{"<|tool_calls_section_begin|>", ""}, "kimi_k2"},
+    Row{{"[TOOL_CALLS]", ""}, "mistral"},
+    Row{{"<minimax:tool_call>", ""}, "minimax_m2"},
+    Row{{"<seed:tool_call>", ""}, "seed_oss"},
+    Row{{"<arg_key>", ""}, "glm45"},
+    Row{{"<function=", "<parameter="}, "qwen3_coder"},
+    Row{{"<function name=", "<param name="}, "minicpm5"},
+    Row{{"<start_function_call>", ""}, "functiongemma"},
+    Row{{"<|tool_call>", "call:"}, "gemma4"},
+    Row{{"<|tools_prefix|>", ""}, "apertus"},
+    Row{{"<|tool_call_start|>", ""}, "lfm2"},
+    Row{{"<|tool_list_start|>", ""}, "lfm2"},
+    Row{{"<|START_ACTION|>", ""}, "cohere_command3"},
+    Row{{"<|action_start|>", ""}, "internlm"},
+    Row{{"<longcat_tool_call>", ""}, "longcat"},
+    Row{{"<function_calls>", ""}, "olmo3"},
+    Row{{"<TOOLCALL>", ""}, "nemotron_json"},
+    Row{{"<tool_calls>", ""}, "jamba"},
+    Row{{"function call", "<|role_sep|>"}, "gigachat3"},
+    Row{{"<function=", ""}, "functionary"},
+    Row{{"<|tool_call|>", ""}, "granite"},
+    Row{{"<tool_call>", ""}, "hermes"},
+    Row{{"functools", ""}, "phi4_mini_json"},
+    Row{{"<|python_start|>", ""}, "llama4_pythonic"},
+    Row{{"<|python_tag|>", ""}, "llama3_json"},
+    Row{{"Action:", "```json"}, "command_r"},
+    Row{{"<function_call>", ""}, "granite-20b-fc"},
+    Row{{"tools", "tool_calls"}, "json"},
+    Row{{"tools", "function"}, "json"},
 };
 
 bool is_harmony(std::string_view text) {
   return has(text, "<|channel|>") && has(text, "<|message|>") && has(text, "<|start|>");
-}
-
-template <class List, class Name>
-std::string names_of(const List& list, Name&& name) {
-  std::string out;
-  for (const auto& one : list) out += fmt::format("{}, ", name(one));
-  return out;
 }
 
 void use_tools(OutputFormat& format, std::string_view name) {
@@ -278,6 +278,18 @@ void use_tools(OutputFormat& format, std::string_view name) {
 }
 
 }  // namespace
+
+std::vector<std::string> reasoning_parsers() {
+  std::vector<std::string> out = {"none", "openai_gptoss"};
+  for (const auto& one : reasoning_notations()) out.push_back(one.name);
+  return out;
+}
+
+std::vector<std::string> tool_parsers() {
+  std::vector<std::string> out = {"none", "openai"};
+  for (const auto& one : tool_notations()) out.emplace_back(one.name);
+  return out;
+}
 
 std::vector<std::string> OutputFormat::markers() const {
   if (harmony) return harmony_markers();
@@ -300,16 +312,9 @@ OutputFormat recognise_format(std::string_view chat_template) {
   OutputFormat format;
   format.harmony = is_harmony(chat_template);
   if (format.harmony) return format;
-  for (const auto& row : kReasoningRows) {
-    if (!has(chat_template, row.text)) continue;
-    format.reasoning = *find_reasoning(row.name);
-    break;
-  }
-  for (const auto& row : kToolRows) {
-    if (!has(chat_template, row.texts[0]) || !has(chat_template, row.texts[1])) continue;
-    use_tools(format, row.name);
-    break;
-  }
+  const auto reasoning = first_fit(kReasoningRows, chat_template), tools = first_fit(kToolRows, chat_template);
+  if (!reasoning.empty()) format.reasoning = *find_reasoning(reasoning);
+  if (!tools.empty()) use_tools(format, tools);
   return format;
 }
 
@@ -328,8 +333,8 @@ Result<OutputFormat> choose_format(std::string_view chat_template, std::string_v
   } else if (!is_auto(reasoning)) {
     const auto* found = find_reasoning(reasoning);
     if (!found) {
-      return fail(ErrorCode::kInvalidArgument, "--reasoning-parser '{}' is unknown; known are {}openai_gptoss, none",
-                  reasoning.substr(0, 40), names_of(reasoning_notations(), [](const auto& r) { return r.name; }));
+      return fail(ErrorCode::kInvalidArgument, "--reasoning-parser '{}' is unknown; known are {}",
+                  reasoning.substr(0, 40), fmt::join(reasoning_parsers(), ", "));
     }
     format.reasoning = *found;
   }
@@ -338,8 +343,8 @@ Result<OutputFormat> choose_format(std::string_view chat_template, std::string_v
     format.tools_name.clear();
   } else if (!is_auto(tools)) {
     if (!find_tools(tools)) {
-      return fail(ErrorCode::kInvalidArgument, "--tool-call-parser '{}' is unknown; known are {}openai, none",
-                  tools.substr(0, 40), names_of(tool_notations(), [](const auto& t) { return t.name; }));
+      return fail(ErrorCode::kInvalidArgument, "--tool-call-parser '{}' is unknown; known are {}", tools.substr(0, 40),
+                  fmt::join(tool_parsers(), ", "));
     }
     use_tools(format, tools);
   }
@@ -408,7 +413,8 @@ ReplyStart reply_start(const OutputFormat& format, std::string_view prompt, cons
   const auto any = [&](const std::vector<std::string>& markers) {
     return std::any_of(markers.begin(), markers.end(), ends_with);
   };
-  start.reasoning = any(format.reasoning->opens) || (format.reasoning->assumed && !any(format.reasoning->closes));
+  start.closed = any(format.reasoning->closes);
+  start.reasoning = any(format.reasoning->opens) || (format.reasoning->assumed && !start.closed);
   return start;
 }
 

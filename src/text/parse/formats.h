@@ -32,7 +32,9 @@ struct OutputFormat {
   bool short_ids = false;  // the template wants call ids of nine letters and digits
 
   bool plain() const { return !reasoning && !tools && !harmony; }
-  std::string_view reasoning_name() const { return harmony ? "openai_gptoss" : reasoning ? reasoning->name : "none"; }
+  std::string_view reasoning_name() const {
+    return harmony ? "openai_gptoss" : reasoning ? std::string_view(reasoning->name) : "none";
+  }
   std::string_view tool_name() const { return harmony ? "openai" : tools ? std::string_view(tools_name) : "none"; }
   // All the markers that the parser looks for. A control token that stands in one of them must reach it.
   std::vector<std::string> markers() const;
@@ -44,9 +46,14 @@ OutputFormat recognise_format(std::string_view chat_template);
 // `reasoning`, `tools`: vLLM's names of parsers, "none", or "" and "auto" for what the template says.
 Result<OutputFormat> choose_format(std::string_view chat_template, std::string_view reasoning, std::string_view tools);
 
+// The names that choose_format() knows, with "none".
+std::vector<std::string> reasoning_parsers();
+std::vector<std::string> tool_parsers();
+
 // Where in its format a reply begins.
 struct ReplyStart {
   bool reasoning = false;   // the prompt has opened it
+  bool closed = false;      // the prompt has opened and closed it: white space follows
   bool continued = false;   // the reply goes on with a message that has begun
   std::string header;       // harmony: what the prompt has of the message's header
   bool in_message = false;  // harmony: the header is complete

@@ -13,12 +13,6 @@ constexpr int kMaxDepth = 100;
 // Schemas may refer to alternatives of alternatives.
 constexpr int kMaxSchemaDepth = 16;
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 void append_utf8(std::string& out, std::uint32_t code) {
   if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) code = 0xFFFD;
   if (code < 0x80) {

@@ -35,6 +35,7 @@ class Tagged {
     content_marks_ = Markers(texts);
     if (tools_ && tools_->ends_reasoning()) tools_in_reasoning_ = Markers(tools_->opens());
     begun_ = syntax.start.continued && !syntax.start.reasoning;
+    skip_space_ = syntax.start.closed;
   }
 
   Task<bool> run() {

@@ -93,23 +93,63 @@ TEST(OutputParserTest, every_beginning_of_a_reply_parses_and_only_grows) {
   }
 }
 
-std::vector<std::string> all_names(bool tools) {
-  // The message that refuses an unknown name lists those that are known.
-  const auto refused = tools ? choose_format("", "", "?") : choose_format("", "?", "");
-  EXPECT_FALSE(refused);
-  std::string text = refused ? "" : refused.error().message;
-  text.erase(0, text.find("known are ") + 10);
-  std::vector<std::string> names;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto end = std::min(text.find(", ", at), text.size());
-    names.push_back(text.substr(at, end - at));
-    at = end + 2;
+// What stands in templates of such models, around tools and past replies.
+TEST(OutputParserTest, a_template_tells_its_notation) {
+  struct Case {
+    std::string text, reasoning, tools;
+  };
+  const std::vector<Case> cases = {
+      {"{{ messages }}", "none", "none"},
+      {"{% if tools %}{{ tools | tojson }} function{% endif %}", "none", "json"},
+      {"<think>\n{{ r }}\n</think> <tool_call>\n{{ c }}</tool_call>", "qwen3", "hermes"},
+      {"<think></think> <tool_call>\n<function=x>\n<parameter=y>", "qwen3", "qwen3_coder"},
+      {"<tool_response><response> <think> <minimax:tool_call>", "qwen3", "minimax_m2"},
+      {"<|start_of_role|> <think></think><response></response> <|tool_call|>", "granite", "granite"},
+      {"<seed:think> <seed:tool_call><function=a><parameter=b>", "seed_oss", "seed_oss"},
+      {"</think> <tool_call>{{ name }}<arg_key>", "qwen3", "glm45"},
+      {"split('</think>') <｜tool▁calls▁begin｜> ```json", "qwen3", "deepseek_v3"},
+      {"<think> <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>", "qwen3", "deepseek_v31"},
+      {"{% set dsml = '｜DSML｜' %}", "none", "deepseek_v32"},
+      {"<|tool_calls_section_begin|>", "none", "kimi_k2"},
+      {"[THINK] [TOOL_CALLS] [ARGS]", "mistral", "mistral"},
+      {"<|START_THINKING|> <|START_ACTION|>", "cohere_command3", "cohere_command3"},
+      {"<|channel>thought <|tool_call>call:", "gemma4", "gemma4"},
+      {"<|start|>assistant<|channel|>final<|message|>", "openai_gptoss", "openai"},
+      {"<|python_tag|> {\"name\": , \"parameters\": }", "none", "llama3_json"},
+      {"<tool_calls>[", "none", "jamba"},
+      {"<TOOLCALL>", "none", "nemotron_json"},
+      {"<function_calls>", "none", "olmo3"},
+      {"'function call' <|role_sep|>", "none", "gigachat3"},
+  };
+  for (const auto& c : cases) {
+    const auto format = recognise_format(c.text);
+    EXPECT_EQ(format.reasoning_name(), c.reasoning) << c.text;
+    EXPECT_EQ(format.tool_name(), c.tools) << c.text;
+    EXPECT_EQ(choose_format(c.text, "none", "none")->plain(), true);
   }
-  return names;
+  EXPECT_FALSE(choose_format("", "qwen", ""));
+  EXPECT_FALSE(choose_format("", "", "hermes2"));
+  EXPECT_EQ(choose_format("<think>", "", "pythonic")->reasoning_name(), "qwen3");
+}
+
+TEST(OutputParserTest, the_prompt_says_where_a_reply_starts) {
+  const auto qwen = *choose_format("", "qwen3", "none"), r1 = *choose_format("", "deepseek_r1", "none"),
+             harmony = *choose_format("", "openai_gptoss", "");
+  EXPECT_TRUE(reply_start(qwen, "<user>x<bot><think>\n", {}, std::nullopt).reasoning);
+  EXPECT_FALSE(reply_start(qwen, "write <think> first<bot>", {}, std::nullopt).reasoning);
+  EXPECT_FALSE(reply_start(qwen, "<user>x <think>", {{6, 15}}, std::nullopt).reasoning);  // typed by the user
+  EXPECT_TRUE(reply_start(qwen, "<bot><think>\n\n</think>\n\n", {}, std::nullopt).closed);
+  EXPECT_TRUE(reply_start(r1, "<bot>", {}, std::nullopt).reasoning);
+  EXPECT_FALSE(reply_start(r1, "<bot><think></think>", {}, std::nullopt).reasoning);
+  EXPECT_TRUE(reply_start(qwen, "<bot><think>so far", {{5, 18}}, "<think>so far").reasoning);
+  EXPECT_FALSE(reply_start(qwen, "<bot><think>a</think>b", {{5, 22}}, "<think>a</think>b").reasoning);
+  EXPECT_EQ(reply_start(harmony, "<|start|>user<|message|>x<|end|><|start|>assistant", {}, std::nullopt).header,
+            "<|start|>assistant");
+  EXPECT_TRUE(reply_start(harmony, "<|start|>assistant<|channel|>final<|message|>so", {}, "so").in_message);
 }
 
 TEST(OutputParserTest, any_two_parsers_go_together) {
-  const auto reasoning = all_names(false), tools = all_names(true);
+  const auto reasoning = reasoning_parsers(), tools = tool_parsers();
   EXPECT_GT(reasoning.size(), 20u);
   EXPECT_GT(tools.size(), 35u);
   for (const auto& r : reasoning) {
@@ -166,7 +206,7 @@ std::string mixture(const OutputFormat& format, std::mt19937& random, std::vecto
 
 TEST(OutputParserTest, random_mixtures_lose_no_word_however_they_are_cut) {
   std::mt19937 random(7);
-  const auto reasoning = all_names(false), tools = all_names(true);
+  const auto reasoning = reasoning_parsers(), tools = tool_parsers();
   for (int round = 0; round < 4000; ++round) {
     const auto format = choose_format("", reasoning[random() % reasoning.size()], tools[random() % tools.size()]);
     ASSERT_TRUE(format);

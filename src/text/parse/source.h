@@ -15,8 +15,16 @@
 
 namespace weir::text::parse {
 
+constexpr std::string_view kSpace = " \t\r\n";
+
 inline bool is_space(char c) {
-  return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+  return kSpace.find(c) != std::string_view::npos;
+}
+
+// Without `what` at both ends.
+inline std::string_view trim(std::string_view text, std::string_view what = kSpace) {
+  const auto begin = text.find_first_not_of(what);
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(what) - begin + 1);
 }
 
 class Source {
