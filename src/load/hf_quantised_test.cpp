@@ -23,7 +23,7 @@ class Parts {
   Parts& add(const std::string& name, const std::string& type, std::vector<int64_t> shape,
              const std::vector<T>& values) {
     auto& bytes = memory().emplace_back(values.size() * sizeof(T));
-    std::memcpy(bytes.data(), values.data(), bytes.size());
+    if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
     if (type == "F32" || type == "F16") {
       const auto dtype = type == "F32" ? tensor::DType::kF32 : tensor::DType::kF16;
       tensors_.push_back({name, dtype, std::move(shape), bytes});
