@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 import gen_tiny_models as tiny
 
 ARCHITECTURES = {
-    "gemma2": "gemma2", "phi3": "phi3", "phi3-longrope": "phi3", "olmo2": "olmo2", "granite": "granite", "glm4": "glm4",
+    "gemma2": "gemma2", "phi3": "phi3", "phi3-longrope": "phi3", "olmo2": "olmo2", "granite": "granite", "glm4": "glm4", "ernie4.5": "ernie4_5",
     "smollm3": "smollm3", "exaone4": "exaone4", "cohere2": "cohere2", "mixtral": "llama", "qwen3-moe": "qwen3moe",
     "olmoe": "olmoe", "glm4-moe": "glm4moe", "minimax-m2": "minimax-m2", "gpt-oss": "gpt-oss", "deepseek-v2": "deepseek2",
     "deepseek-v3": "deepseek2", "qwen3-next": "qwen3next",

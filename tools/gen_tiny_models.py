@@ -221,6 +221,7 @@ MODELS = {
         set(),
     ),
     "glm4": ("Glm4", dict(head_dim=16), None, "f32", set()),
+    "ernie4.5": ("Ernie4_5", dict(head_dim=16, use_bias=True, tie_word_embeddings=False), None, "f32", set()),
     "smollm3": ("SmolLM3", dict(num_hidden_layers=4), None, "f32", set()),
     "exaone4": ("Exaone4", dict(num_hidden_layers=4, sliding_window=24), None, "f32", set()),
     "mixtral": ("Mixtral", dict(num_local_experts=4, num_experts_per_tok=2, sliding_window=None), None, "f32", {"experts"}),
@@ -477,7 +478,7 @@ def save_folder(out, name, tokenizer):
 
 
 KEPT_KEYS = set(BASE) | {
-    "attention_bias", "mlp_bias", "head_dim", "hidden_act", "hidden_activation", "layer_types", "max_window_layers", "model_type",
+    "attention_bias", "use_bias", "mlp_bias", "head_dim", "hidden_act", "hidden_activation", "layer_types", "max_window_layers", "model_type",
     "query_pre_attn_scalar", "rope_parameters", "sliding_window", "use_sliding_window", "final_logit_softcapping", "attn_logit_softcapping",
     "_sliding_window_pattern", "dtype", "initializer_range", "use_bidirectional_attention",
     # multipliers, LayerNorm, layers without RoPE, LongRoPE
