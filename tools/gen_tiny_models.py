@@ -34,6 +34,7 @@ PROMPT_LENGTHS = (4, 47, 200)
 STEPS = 16
 TOP = 20
 MIN_GAP = 0.02
+MIN_CHOICE_GAP = 2e-5  # of router scores: well above what the order of F32 sums changes
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
@@ -379,15 +380,41 @@ def make_model(kind, settings, seed):
     return model
 
 
-@torch.no_grad()
+class Choices:
+    """Watches what a model chooses by torch.topk (experts, positions): `gap` is the least by which a choice was clear."""
+
+    def __enter__(self):
+        self.gap, self.topk = float("inf"), torch.topk
+        torch.topk = self.watch
+        return self
+
+    def watch(self, values, k, dim=-1, **options):
+        if values.shape[dim] > k:
+            best = self.topk(values, k + 1, dim=dim).values.float()
+            gaps = best.select(dim, k - 1) - best.select(dim, k)
+            self.gap = min([self.gap, *gaps[torch.isfinite(gaps)].flatten().tolist()])
+        return self.topk(values, k, dim=dim, **options)
+
+    def __exit__(self, *_):
+        torch.topk = self.topk
+
+
 def compute_case(model, prompt):
+    """None where the next token, or an expert, is nearly a tie: other sums than the reference's may choose otherwise."""
+    with Choices() as choices:
+        case = greedy_case(model, prompt)
+    return case if choices.gap > MIN_CHOICE_GAP else None
+
+
+@torch.no_grad()
+def greedy_case(model, prompt):
     ids, top, greedy = list(prompt), [], []
     for step in range(STEPS):
         logprobs = torch.log_softmax(model(torch.tensor([ids])).logits[0].float(), dim=-1)
         if step == 0:
             prompt_logprobs = [round(logprobs[i, t].item(), 5) for i, t in enumerate(prompt[1:])]
-        best = torch.topk(logprobs[-1], TOP)
-        top.append([[i, round(v, 5)] for i, v in zip(best.indices.tolist(), best.values.tolist())])
+        best = logprobs[-1].sort(descending=True, stable=True)
+        top.append([[i, round(v, 5)] for i, v in zip(best.indices[:TOP].tolist(), best.values[:TOP].tolist())])
         if top[-1][0][1] - top[-1][1][1] < MIN_GAP:
             return None
         ids.append(top[-1][0][0])
