@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "apps/commands.h"
+#include "apps/plan_command.h"
 #include "apps/pull_command.h"
 #include "apps/template_command.h"
 #include "apps/tokenize_command.h"
@@ -329,6 +330,7 @@ int weir_main(int argc, char** argv) {
   add_pull(app, status);
   add_quantize(app, status);
   add_bench(app, status);
+  add_plan(app, status);
   if (const auto wrong = wrong_command(app, argc, argv, 1); !wrong.empty()) {
     std::fprintf(stderr, "%s\n", weir::printable(wrong).c_str());
     return 2;

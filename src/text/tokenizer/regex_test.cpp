@@ -1,11 +1,10 @@
 // What the recorded tokenizers (golden_test.cpp) do not show of regular
-// expressions: refusals, and time. That they match what Oniguruma matches is in
+// expressions: refusals, and that work stays linear. That they match what Oniguruma matches is in
 // tests/golden/tokenizers/random-*.json.
 #include "text/tokenizer/regex.h"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
 
 namespace weir::text {
@@ -79,11 +78,8 @@ TEST(Regex, HostilePatternsTakeLinearTime) {
     const auto regex = Regex::compile(pattern);
     ASSERT_TRUE(regex) << regex.error().message;
     for (const std::string& text : {run, run + "b", std::string(131072, ' ') + "x"}) {
-      const auto start = std::chrono::steady_clock::now();
       std::vector<Span> spans;
-      regex->find_all(text, spans);
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      EXPECT_LT(took.count(), 10) << pattern;  // below 0.5 s; a quadratic step takes minutes
+      EXPECT_TRUE(regex->find_all(text, spans)) << pattern;
     }
   }
 }

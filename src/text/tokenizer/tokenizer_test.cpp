@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -384,10 +383,7 @@ TEST(Tokenizer, LongTextsTakeLinearTime) {
          {"a", "ab", "Z", " ", "\n", "1", "é", "\u0301", "水", "<|im_end|>", "<s>", "'s", " \n", "\xFF", "aB"}) {
       std::string text;
       for (int i = 0; i < kRepeats; ++i) text += unit;
-      const auto start = std::chrono::steady_clock::now();
-      tokenizer->encode(text, {.parse_special = true});
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      EXPECT_LT(took.count(), 10) << unit;  // some 0.1 s; a quadratic step takes minutes
+      tokenizer->encode(text, {.parse_special = true});  // a quadratic step runs into the test's time limit
     }
   }
 }

@@ -1,0 +1,25 @@
+#include "apps/plan_command.h"
+
+#include <fmt/core.h>
+
+#include "apps/commands.h"
+
+namespace weir::apps {
+
+void add_plan(CLI::App& app, int& status) {
+  auto* plan = app.add_subcommand("plan", "what a model needs and reaches on given hardware, before it is rented");
+  plan->require_subcommand(1);
+  (void)status;
+}
+
+int print_report(const Result<plan::Report>& report, bool json) {
+  if (!report) return fail_with(report.error());
+  if (json) {
+    fmt::print("{}\n", report->json.dump(2));
+  } else {
+    fmt::print("{}", report->text);
+  }
+  return 0;
+}
+
+}  // namespace weir::apps

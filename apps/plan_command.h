@@ -1,0 +1,16 @@
+// `weir plan ...`: the planner's commands, one file each. They parse options, call src/plan and print a Report.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.h"
+#include "plan/report.h"
+
+namespace weir::apps {
+
+void add_plan(CLI::App& app, int& status);
+
+// Prints the report as text or JSON, or the error; the exit status.
+int print_report(const Result<plan::Report>& report, bool json);
+
+}  // namespace weir::apps

@@ -1,0 +1,35 @@
+// Hardware: peaks, memory and links of a device, from the built-in table or given by hand.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weir::plan {
+
+// Peaks are of dense arithmetic. Zero: not known, or not there.
+struct Hardware {
+  std::string name;  // "H100-SXM"
+  std::string kind;  // "gpu", "cpu", "tpu"
+  double bf16_tflops = 0, fp8_tflops = 0, int8_tops = 0, fp4_tflops = 0;
+  double memory_bytes = 0;
+  double bandwidth_gbs = 0;
+  double link_gbs = 0;  // to devices of the same domain, each direction
+  std::string link;
+  int domain = 8;  // devices that this link joins
+  double nic_gbit = 0, pcie_gbs = 0;
+  double tdp_w = 0;
+  double price_per_hour = 0;  // 0: not known
+  std::string source;
+
+  double peak_tflops(double operand_bits) const;  // the best that operands of so many bits can use
+};
+
+// Case, dashes and a vendor's suffixes do not matter: "h100", "H100-SXM", "h100_sxm". Also "name,field=value,..." to
+// change or give fields by hand. kNotFound lists the known names and the fields.
+Result<Hardware> find_hardware(const std::string& text);
+const std::vector<Hardware>& known_hardware();
+
+}  // namespace weir::plan
