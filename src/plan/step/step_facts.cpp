@@ -63,6 +63,7 @@ StepFacts facts_of(const ModelCard& card) {
   facts.name = card.name;
   facts.layers = spec.layers;
   facts.hidden = spec.hidden;
+  facts.heads = spec.heads;
   facts.kv_heads = std::max(1, spec.kv_heads);
   bool head = false;
   double embedding = 0;

@@ -14,7 +14,7 @@ struct StepFacts {
   bool estimated = false;  // from the name alone
   double layers = 0, sparse_layers = 0, full_layers = 0;  // full: attend to everything before
   double window_layers = 0, window = 0;                   // of a sliding window, and its mean length
-  double hidden = 0, kv_heads = 1;
+  double hidden = 0, heads = 0, kv_heads = 1;  // heads 0: not known
   double attention_weights = 0, ffn_weights = 0, head_weights = 0, expert_weights = 0;  // elements, of all layers
   double experts = 0, experts_used = 0;
   double kv_elements = 0;       // that one layer keeps of a token
