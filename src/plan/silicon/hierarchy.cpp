@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
+#include "plan/silicon/neighbours.h"
 
 namespace weir::plan {
 namespace {
@@ -12,42 +12,6 @@ constexpr double kFreedom = 4;  // of the noise's Student-t
 constexpr int kIterations = 25, kDampings = 6, kSweeps = 30;
 constexpr double kDone = 2e-4;  // relative fall of the cost below which a step was the last
 constexpr double kLargestStep = 1, kLargestLog = 25;
-
-// Solves A x = b for symmetric positive definite A (row major, overwritten by its Cholesky factor).
-bool solve(std::vector<double>& a, std::size_t n, std::vector<double>& b) {
-  for (std::size_t i = 0; i < n; ++i) {
-    double* row_i = &a[i * n];
-    for (std::size_t j = 0; j <= i; ++j) {
-      const double* row_j = &a[j * n];
-      double sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
-      std::size_t k = 0;
-      for (; k + 4 <= j; k += 4) {
-        sum0 += row_i[k] * row_j[k];
-        sum1 += row_i[k + 1] * row_j[k + 1];
-        sum2 += row_i[k + 2] * row_j[k + 2];
-        sum3 += row_i[k + 3] * row_j[k + 3];
-      }
-      for (; k < j; ++k) sum0 += row_i[k] * row_j[k];
-      const double rest = row_i[j] - (sum0 + sum1) - (sum2 + sum3);
-      if (i == j) {
-        if (!(rest > 0)) return false;
-        row_i[i] = std::sqrt(rest);
-      } else {
-        row_i[j] = rest / row_j[j];
-      }
-    }
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    double sum = b[i];
-    for (std::size_t k = 0; k < i; ++k) sum -= a[i * n + k] * b[k];
-    b[i] = sum / a[i * n + i];
-  }
-  for (std::size_t i = n; i-- > 0;) {
-    b[i] /= a[i * n + i];
-    for (std::size_t k = 0; k < i; ++k) b[k] -= a[i * n + k] * b[i];
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -217,7 +181,7 @@ Hierarchy Hierarchy::fit(std::span<const HierarchyRow* const> rows, HierarchyPri
       auto matrix = normal;
       auto step = right;
       for (std::size_t p = 0; p < n; ++p) matrix[p * n + p] *= 1 + damping;
-      if (solve(matrix, n, step)) {
+      if (solve_positive(matrix, n, step)) {
         for (std::size_t p = 0; p < n; ++p)
           fit.values_[p] = before[p] + std::clamp(step[p], -kLargestStep, kLargestStep);
         next = cost();

@@ -11,6 +11,16 @@
 
 namespace weir::plan {
 namespace {
+double tune(int i, double otherwise) {
+  static const std::vector<double> values = [] {
+    std::vector<double> out;
+    const char* t = std::getenv("WEIR_TUNE");
+    std::string text = t ? t : "";
+    while (!text.empty()) { auto c = std::min(text.find(','), text.size()); out.push_back(c ? std::stod(text.substr(0, c)) : -1); text = c < text.size() ? text.substr(c + 1) : ""; }
+    return out;
+  }();
+  return static_cast<std::size_t>(i) < values.size() && values[i] >= 0 ? values[i] : otherwise;
+}
 
 // Where coefficients start: what a roofline would take for plausible before it saw a row (80 % of bandwidth, 70 % of
 // the peak, 20 us per layer, 5 us per exchange). The priors' widths are of log coefficients, per kind: memory, latency,
@@ -42,6 +52,19 @@ std::vector<std::string> offset_keys(const SiliconRow& row) {
   const std::string lengths = fmt::format("{:g}>{:g}", row.input_tokens, row.output_tokens);
   return {base, base + "#" + layout, base + "#" + lengths, base + "#" + layout + "#" + lengths,
           fmt::format("{}#{}#{:g}", base, layout, row.concurrency)};
+}
+
+NeighbourPoint neighbour_point(const SiliconRow& row) {
+  NeighbourPoint point;
+  point.block = fmt::format("{}|{}|{}|{}", row.model, row.system, row.backend, bits_key(row.bits));
+  const auto log_over = [](double value, double length) { return std::log(value) / length; };
+  double version = 0;
+  for (const char c : row.version) version = version * 31 + c;
+  version = std::fmod(version, 1009);
+  point.at = {log_over(row.concurrency, tune(2, 0.7)), log_over(row.input_tokens, tune(3, 0.7)), log_over(row.output_tokens, tune(3, 0.7)),
+              log_over(row.layout.devices(), tune(4, 0.5)), log_over(row.layout.dp, tune(4, 0.5)), log_over(row.layout.ep, tune(5, 1)),
+              log_over(row.prefill_layout.devices(), tune(4, 0.5)), log_over(row.decode_workers, tune(4, 0.5)), log_over(row.prefill_workers, tune(4, 0.5)), version * tune(6, 1)};
+  return point;
 }
 
 double weighed(const StepTerms& terms) {
@@ -100,12 +123,13 @@ HierarchyRow hierarchy_row(const SiliconRow& row, Latency latency) {
   return out;
 }
 
-HierarchyPrior prior_of(Latency latency) {
+HierarchyPrior prior_of(Latency latency, RowKind kind) {
   HierarchyPrior prior;
   if (latency == Latency::kTpot) {
     prior.start.assign(kStart.begin(), kStart.end());
     for (int term = 0; term < kTerms; ++term) prior.kind.push_back(term_kind(term));
     prior.kind_sd.assign(kTpotSd.begin(), kTpotSd.end());
+    for (double& sd : prior.kind_sd) sd *= kind == RowKind::kDense ? tune(0, 1) : tune(1, 1.5);
     prior.noise = kTpotNoise;
     prior.levels = kTpotLevels;
   } else {
@@ -156,7 +180,7 @@ SiliconModel SiliconModel::fit(std::span<const SiliconRow* const> rows, Latency 
   }
   std::vector<const HierarchyRow*> pointers;
   for (const HierarchyRow& row : data) pointers.push_back(&row);
-  model.terms_ = Hierarchy::fit(pointers, prior_of(latency));
+  model.terms_ = Hierarchy::fit(pointers, prior_of(latency, rows[0]->kind()));
   std::vector<std::vector<std::string>> keys;
   std::vector<double> residuals;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -165,11 +189,18 @@ SiliconModel SiliconModel::fit(std::span<const SiliconRow* const> rows, Latency 
   }
   const bool tpot = latency == Latency::kTpot;
   model.offsets_.fit(keys, residuals, tpot ? kTpotOffsetSd : kTtftOffsetSd, tpot ? kTpotOffsetNoise : kTtftOffsetNoise);
+  std::vector<NeighbourPoint> points;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    points.push_back(neighbour_point(*rows[i]));
+    residuals[i] -= model.offsets_.at(keys[i]);
+  }
+  const int kind = static_cast<int>(rows[0]->kind());
+  model.neighbours_.fit(std::move(points), residuals, tpot ? tune(7 + kind, 0.1) : tune(10 + kind, 0.3), tpot ? tune(13 + kind, .05) : tune(16 + kind, .1));
   return model;
 }
 
 double SiliconModel::log_ms(const SiliconRow& row) const {
-  return terms_.log_mean(hierarchy_row(row, latency_)) + offsets_.at(offset_keys(row));
+  return terms_.log_mean(hierarchy_row(row, latency_)) + offsets_.at(offset_keys(row)) + neighbours_.at(neighbour_point(row));
 }
 
 Support SiliconModel::support(const SiliconRow& row) const {

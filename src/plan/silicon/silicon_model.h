@@ -16,6 +16,7 @@
 #include <span>
 
 #include "plan/silicon/hierarchy.h"
+#include "plan/silicon/neighbours.h"
 #include "plan/silicon/silicon_rows.h"
 
 namespace weir::plan {
@@ -45,6 +46,7 @@ class SiliconModel {
   Latency latency_ = Latency::kTpot;
   Hierarchy terms_;
   GroupOffsets offsets_;
+  Neighbours neighbours_;
   std::map<std::string, std::size_t> rows_of_;
 };
 
