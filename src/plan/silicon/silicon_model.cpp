@@ -11,30 +11,26 @@
 
 namespace weir::plan {
 namespace {
-double tune(int i, double otherwise) {
-  static const std::vector<double> values = [] {
-    std::vector<double> out;
-    const char* t = std::getenv("WEIR_TUNE");
-    std::string text = t ? t : "";
-    while (!text.empty()) { auto c = std::min(text.find(','), text.size()); out.push_back(c ? std::stod(text.substr(0, c)) : -1); text = c < text.size() ? text.substr(c + 1) : ""; }
-    return out;
-  }();
-  return static_cast<std::size_t>(i) < values.size() && values[i] >= 0 ? values[i] : otherwise;
-}
 
-// Where coefficients start: what a roofline would take for plausible before it saw a row (80 % of bandwidth, 70 % of
-// the peak, 20 us per layer, 5 us per exchange). The priors' widths are of log coefficients, per kind: memory, latency,
-// arithmetic, exchanges. Widths and scales were chosen among eight settings by the left-out errors of this table; the
+// Where coefficients start: what a roofline would take for plausible before it saw a row (80 % of bandwidth, the peak's
+// measured share, 20 us per layer, 5 us per exchange: op_collectives.csv has 4.5 to 8 us for small sums of 2 to 8
+// devices). The priors' widths are of log coefficients, per kind: memory, latency, arithmetic, exchanges. Widths and
+// scales were chosen among some thirty settings by the left-out errors of the shared table (docs/planning/step.md); the
 // coefficients are then fitted.
 constexpr std::array<double, kTerms> kStart = {1.3, 1.5, 1.5, 2, 2, 0.5, 1, 1, 5, 1, 2, 1, 1.5, 1.5, 3, 1.5, 2, 0.3};
-constexpr std::array<double, kTermKinds> kTpotSd = {0.08, 0.2, 0.15, 0.2}, kTtftSd = {0.3, 0.5, 0.4, 0.4};
+constexpr std::array<double, kTermKinds> kDenseSd = {0.04, 0.08, 0.045, 0.1}, kMixtureSd = {0.32, 0.64, 0.36, 0.8};
+constexpr std::array<double, kTermKinds> kTtftSd = {0.3, 0.5, 0.4, 0.4};
+constexpr double kTpotBaseScale = 4, kTtftBaseScale = 2;
 // Levels: backend, system, bits, model, deployment, deployment + version; of TTFT also backend + load generator.
-const std::vector<HierarchyPrior::Level> kTpotLevels = {{1, true}, {0.7, true},  {0.7, true},
+const std::vector<HierarchyPrior::Level> kTpotLevels = {{0.3, true}, {0.3, true}, {0.7, true},
                                                         {0.8, false}, {1, false}, {1.5, false}};
-const std::vector<HierarchyPrior::Level> kTtftLevels = {{1, true},  {0.7, true},  {0.7, true},  {0.8, false},
+const std::vector<HierarchyPrior::Level> kTtftLevels = {{1, true},    {0.7, true},  {0.7, true}, {0.8, false},
                                                         {0.6, false}, {0.8, false}, {1, false}};
 constexpr double kTpotNoise = 0.06, kTtftNoise = 0.12;
 const std::vector<double> kTpotOffsetSd = {0.1, 0.1, 0.05, 0.05, 0.03}, kTtftOffsetSd = {0.2, 0.2, 0.15, 0.15, 0.05};
+// Of what neighbours have in common and of a row alone; per kind of row.
+constexpr std::array<double, 3> kTpotNearSd = {0.15, 0.15, 0.4}, kTtftNearSd = {0.3, 0.3, 0.6};
+constexpr double kTpotNearNoise = 0.05, kTtftNearNoise = 0.1;
 constexpr double kTpotOffsetNoise = 0.05, kTtftOffsetNoise = 0.12;
 
 constexpr std::array<double, kTtftTerms> kTtftStart = {1, 0.05, 0.05, 0.1, 1, 20, 0.3, 0.7};
@@ -54,16 +50,25 @@ std::vector<std::string> offset_keys(const SiliconRow& row) {
           fmt::format("{}#{}#{:g}", base, layout, row.concurrency)};
 }
 
+// How far apart (in logarithms) two rows of one block may be and still tell of each other.
+constexpr double kNearLoad = 1, kNearLengths = 1.5, kNearLayout = 1, kNearExperts = 2;
+constexpr double kVersionDistance = 0.5;  // between any two versions, at least
+
 NeighbourPoint neighbour_point(const SiliconRow& row) {
   NeighbourPoint point;
   point.block = fmt::format("{}|{}|{}|{}", row.model, row.system, row.backend, bits_key(row.bits));
-  const auto log_over = [](double value, double length) { return std::log(value) / length; };
   double version = 0;
-  for (const char c : row.version) version = version * 31 + c;
-  version = std::fmod(version, 1009);
-  point.at = {log_over(row.concurrency, tune(2, 0.7)), log_over(row.input_tokens, tune(3, 0.7)), log_over(row.output_tokens, tune(3, 0.7)),
-              log_over(row.layout.devices(), tune(4, 0.5)), log_over(row.layout.dp, tune(4, 0.5)), log_over(row.layout.ep, tune(5, 1)),
-              log_over(row.prefill_layout.devices(), tune(4, 0.5)), log_over(row.decode_workers, tune(4, 0.5)), log_over(row.prefill_workers, tune(4, 0.5)), version * tune(6, 1)};
+  for (const char c : row.version) version = std::fmod(version * 31 + static_cast<unsigned char>(c), 1009);
+  point.at = {std::log(row.concurrency) / kNearLoad,
+              std::log(row.input_tokens) / kNearLengths,
+              std::log(row.output_tokens) / kNearLengths,
+              std::log(row.layout.devices()) / kNearLayout,
+              std::log(row.layout.dp) / kNearLayout,
+              std::log(row.layout.ep) / kNearExperts,
+              std::log(row.prefill_layout.devices()) / kNearLayout,
+              std::log(row.decode_workers) / kNearLayout,
+              std::log(row.prefill_workers) / kNearLayout,
+              version * kVersionDistance};
   return point;
 }
 
@@ -128,15 +133,16 @@ HierarchyPrior prior_of(Latency latency, RowKind kind) {
   if (latency == Latency::kTpot) {
     prior.start.assign(kStart.begin(), kStart.end());
     for (int term = 0; term < kTerms; ++term) prior.kind.push_back(term_kind(term));
-    prior.kind_sd.assign(kTpotSd.begin(), kTpotSd.end());
-    for (double& sd : prior.kind_sd) sd *= kind == RowKind::kDense ? tune(0, 1) : tune(1, 1.5);
+    const auto& sd = kind == RowKind::kDense ? kDenseSd : kMixtureSd;
+    prior.kind_sd.assign(sd.begin(), sd.end());
+    prior.base_scale = kTpotBaseScale;
     prior.noise = kTpotNoise;
     prior.levels = kTpotLevels;
   } else {
     prior.start.assign(kTtftStart.begin(), kTtftStart.end());
     prior.kind.assign(kTtftKind.begin(), kTtftKind.end());
     prior.kind_sd.assign(kTtftSd.begin(), kTtftSd.end());
-    prior.base_scale = 2;
+    prior.base_scale = kTtftBaseScale;
     prior.noise = kTtftNoise;
     prior.levels = kTtftLevels;
   }
@@ -149,6 +155,18 @@ std::vector<std::string> tpot_groups(const std::string& model, const std::string
                                      const std::string& version, const StepBits& bits) {
   const std::string key = bits_key(bits), base = fmt::format("{}|{}|{}|{}", model, system, backend, key);
   return {backend, system, key, model, base, base + "|" + version};
+}
+
+std::vector<std::string> measured_groups(const std::string& model, const Hardware& hardware, const std::string& backend,
+                                         const StepBits& bits) {
+  std::string system = hardware.name, version;
+  const std::string key = silicon_model_key(model);
+  for (const SiliconRow* row : shared_silicon().used()) {
+    if (row->hardware.name != hardware.name) continue;
+    system = row->system;
+    if (row->model == key && row->backend == backend) version = std::max(version, row->version);
+  }
+  return tpot_groups(key, system, backend, version, bits);
 }
 
 double running_requests(const SiliconRow& row) {
@@ -194,8 +212,9 @@ SiliconModel SiliconModel::fit(std::span<const SiliconRow* const> rows, Latency 
     points.push_back(neighbour_point(*rows[i]));
     residuals[i] -= model.offsets_.at(keys[i]);
   }
-  const int kind = static_cast<int>(rows[0]->kind());
-  model.neighbours_.fit(std::move(points), residuals, tpot ? tune(7 + kind, 0.1) : tune(10 + kind, 0.3), tpot ? tune(13 + kind, .05) : tune(16 + kind, .1));
+  const auto kind = static_cast<std::size_t>(rows.front()->kind());
+  model.neighbours_.fit(std::move(points), residuals, tpot ? kTpotNearSd[kind] : kTtftNearSd[kind],
+                        tpot ? kTpotNearNoise : kTtftNearNoise);
   return model;
 }
 

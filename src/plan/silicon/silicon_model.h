@@ -54,6 +54,11 @@ constexpr std::size_t kTtftTerms = 8;
 std::vector<std::string> tpot_groups(const std::string& model, const std::string& system, const std::string& backend,
                                      const std::string& version, const StepBits& bits);
 
+// The groups of a card on hardware by the names that the shared table has for them, so far as it has: of the newest
+// version measured.
+std::vector<std::string> measured_groups(const std::string& model, const Hardware& hardware, const std::string& backend,
+                                         const StepBits& bits);
+
 // The rows that the program carries, read once.
 const SiliconTable& shared_silicon();
 // The fit of all of them, made at the first call of each; thread-safe.

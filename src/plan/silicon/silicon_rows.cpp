@@ -25,17 +25,6 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// "deepseek-ai/DeepSeek-R1" and "nvidia/DeepSeek-R1-NVFP4" are one model in two types.
-std::string model_key(std::string_view path) {
-  std::string name = lower(path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1));
-  for (const std::string_view suffix : {"-nvfp4", "-fp4", "-fp8", "-bf16", "-int4", "-awq", "-gptq", "-instruct"}) {
-    if (name.size() > suffix.size() && name.ends_with(suffix)) name.resize(name.size() - suffix.size());
-  }
-  // R1 and V3.1 are V3 with other weights of the same shapes.
-  if (name.starts_with("deepseek-r1") || name == "deepseek-v3.1") return "deepseek-v3";
-  return name;
-}
-
 // A degree or count: empty is nothing; anything but a number within limits is an error.
 class Reader {
  public:
@@ -137,6 +126,25 @@ std::optional<double> stated_concurrency(std::string_view source) {
   return value;
 }
 
+// The best share of the peak that any product of op_gemm.csv reaches: 0.95 in BF16, 0.80 in FP8. FP4 was not measured.
+constexpr double kBestShare16 = 0.95, kBestShare8 = 0.80;
+
+// Requests that complete at this rate (Little's law) with every prompt computed would need more than all the devices'
+// time for the products at that best share and for reading KV at full bandwidth: prompts were cached, or a figure is
+// wrong. A bound of physics; no coefficient of the model enters.
+bool impossible_rate(const SiliconRow& row) {
+  const double peak = row.hardware.peak_tflops(row.bits.experts) * 1e12 *
+                      (row.bits.experts > 8.5 ? kBestShare16 : kBestShare8);
+  const double devices = row.layout.devices();
+  const double arithmetic = (row.input_tokens + row.output_tokens) * 2 * row.facts.active_weights() / devices / peak;
+  const double context = row.input_tokens + row.output_tokens / 2;
+  const double share = row.layout.dp * (row.facts.latent ? 1 : std::min<double>(row.layout.tp, row.facts.kv_heads));
+  const double read = row.output_tokens * context * row.facts.kv_elements * row.facts.full_layers * row.bits.kv / 8 /
+                      share / (row.hardware.bandwidth_gbs * 1e9);
+  const double taken = (row.ttft_ms + row.output_tokens * row.tpot_ms) * 1e-3;
+  return peak > 0 && row.concurrency * (arithmetic + read) > taken;
+}
+
 class TableReader {
  public:
   TableReader(const Csv& csv, const std::string& file) : csv_(csv), reader_(csv, file) {}
@@ -162,6 +170,7 @@ class TableReader {
     }
     out.bits = row_bits(csv_, i, out.facts);
     WEIR_RETURN_IF_ERROR(layouts(i, out));
+    if (out.fate == RowFate::kUsed && !out.disaggregated && impossible_rate(out)) out.fate = RowFate::kImpossibleRate;
     return out;
   }
 
@@ -186,7 +195,7 @@ class TableReader {
  private:
   Status load(std::size_t i, SiliconRow& out) {
     const std::string_view source = csv_.at(i, "silicon_data_source");
-    out.model = model_key(csv_.at(i, "model_path"));
+    out.model = silicon_model_key(csv_.at(i, "model_path"));
     out.system = lower(csv_.at(i, "system"));
     out.backend = lower(csv_.at(i, "backend"));
     out.version = lower(csv_.at(i, "backend_version"));
@@ -270,6 +279,17 @@ class TableReader {
 
 }  // namespace
 
+// "deepseek-ai/DeepSeek-R1" and "nvidia/DeepSeek-R1-NVFP4" are one model in two types.
+std::string silicon_model_key(std::string_view path) {
+  std::string name = lower(path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1));
+  for (const std::string_view suffix : {"-nvfp4", "-fp4", "-fp8", "-bf16", "-int4", "-awq", "-gptq", "-instruct"}) {
+    if (name.size() > suffix.size() && name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  }
+  // R1 and V3.1 are V3 with other weights of the same shapes.
+  if (name.starts_with("deepseek-r1") || name == "deepseek-v3.1") return "deepseek-v3";
+  return name;
+}
+
 std::string_view fate_name(RowFate fate) {
   constexpr std::array<std::string_view, kRowFates> kNames = {
       "used",
@@ -279,6 +299,7 @@ std::string_view fate_name(RowFate fate) {
       "dropped: unknown model",
       "dropped: no attention layout (a degree of 0)",
       "dropped: the tensor degree does not divide the heads",
+      "dropped: faster than arithmetic and memory allow (cached prompts)",
       "dropped: repeats a row (same inputs, TTFT and TPOT)"};
   return kNames[static_cast<std::size_t>(fate)];
 }

@@ -25,10 +25,14 @@ enum class RowFate {
   kUnknownModel,       // no card, and no parameter count in the name
   kNoLayout,           // a degree of attention parallelism written as 0, or no tensor degree at all
   kImpossibleLayout,   // aggregated, and the tensor degree does not divide the attention heads
+  kImpossibleRate,     // aggregated, and faster than the arithmetic at the best rate any product was measured at
   kRepeated,           // the same inputs with the same TTFT and TPOT as a row before
 };
-constexpr std::size_t kRowFates = 8;
+constexpr std::size_t kRowFates = 9;
 std::string_view fate_name(RowFate fate);
+
+// "nvidia/Qwen3-32B-NVFP4": "qwen3-32b".
+std::string silicon_model_key(std::string_view path);
 
 enum class RowKind { kDense, kMixture, kDisaggregated };
 constexpr std::array<std::string_view, 3> kRowKindNames = {"dense", "mixture", "disaggregated"};

@@ -44,6 +44,12 @@ double peak_flops(const Hardware& hardware, double bits) {
   return std::max(tflops, 1e-3) * 1e12;
 }
 
+// What narrower types lose, from the operator tables (op_gemm.csv, matrices of 20 M weights and more): memory-bound
+// products reach 0.66 to 0.79 of the bandwidth in BF16 and 0.43 to 0.62 in FP8, arithmetic-bound ones 0.70 to 0.80 of
+// the peak in BF16 and 0.45 to 0.54 in FP8. As powers of 16 / bits, relative to 16 bits.
+double memory_loss(double bits) { return std::pow(16 / std::min(16.0, bits), 0.4); }
+double arithmetic_loss(double bits) { return std::pow(16 / std::min(16.0, bits), 0.7); }
+
 double seconds(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
 // All-reduce over tp devices moves each row 2 (tp - 1) / tp times, two times a layer; with attention groups the rows
@@ -82,10 +88,11 @@ StepTerms step_terms(const StepFacts& f, const Hardware& hardware, const Paralle
   const double used_weights = f.experts > 0 ? f.expert_weights * f.experts_used / f.experts : 0;
   const double group = std::max(load.sequences / dp, load.sequences > 0 ? 1.0 : 0.0);  // of one attention group
   const double rows = load.sequences + load.prompt_tokens;
-  terms[kTermDense] = 1e3 * seconds((dense_weights * bits.linear + f.head_weights * 16) / 8 / tp, bandwidth);
+  terms[kTermDense] = 1e3 * memory_loss(bits.linear) * seconds((dense_weights * bits.linear + f.head_weights * 16) / 8 / tp, bandwidth);
   if (f.experts > 0 && rows > 0) {
     const double chosen = 1 - std::pow(1 - f.experts_used / f.experts, std::max(1.0, rows));
-    terms[kTermExperts] = 1e3 * seconds(chosen * f.expert_weights * bits.experts / 8 / devices, bandwidth);
+    terms[kTermExperts] =
+        1e3 * memory_loss(bits.experts) * seconds(chosen * f.expert_weights * bits.experts / 8 / devices, bandwidth);
   }
   const double kv_share = f.latent ? 1 : std::min(tp, f.kv_heads);
   const double windowed = f.window_layers > 0 ? f.window_layers * std::min(load.context, f.window) : 0;
@@ -102,7 +109,8 @@ StepTerms step_terms(const StepFacts& f, const Hardware& hardware, const Paralle
     terms[kTermExchangeDoubling] = 2e-3 * f.layers * std::log2(devices);
   }
   terms[kTermDecodeBytes] = 1e3 * seconds(exchange_bytes(f, layout, group), link);
-  const double linear_peak = peak_flops(hardware, bits.linear), expert_peak = peak_flops(hardware, bits.experts);
+  const double linear_peak = peak_flops(hardware, bits.linear) / arithmetic_loss(bits.linear);
+  const double expert_peak = peak_flops(hardware, bits.experts) / arithmetic_loss(bits.experts);
   terms[kTermDecodeMath] = 1e3 * (2 * group * (dense_weights + f.head_weights) / tp / linear_peak +
                                   2 * load.sequences * used_weights / devices / expert_peak);
   terms[kTermDecodeAttention] =

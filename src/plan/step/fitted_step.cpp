@@ -1,0 +1,84 @@
+#include "plan/step/fitted_step.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "plan/silicon/silicon_model.h"
+
+namespace weir::plan {
+namespace {
+
+// Terms weighed by coefficients, in seconds.
+class WeighedStep final : public StepModel {
+ public:
+  WeighedStep(StepFacts facts, Hardware hardware, ParallelLayout layout, StepBits bits, std::array<double, kTerms> weights)
+      : facts_(std::move(facts)), hardware_(std::move(hardware)), layout_(layout), bits_(bits), weights_(weights) {}
+
+  double step_s(const StepShape& shape) const override {
+    if (shape.tokens <= 0) return 0;
+    const StepTerms terms = step_terms(facts_, hardware_, layout_, bits_, load_of(shape));
+    double sum = 0;
+    for (std::size_t i = 0; i < terms.size(); ++i) sum += weights_[i] * terms[i];
+    return 1e-3 * sum;
+  }
+
+ private:
+  StepFacts facts_;
+  Hardware hardware_;
+  ParallelLayout layout_;
+  StepBits bits_;
+  std::array<double, kTerms> weights_;
+};
+
+// 80 % of bandwidth, 50 % of the peak, 60 % of links, 20 us a layer, 100 us a step.
+constexpr std::array<double, kTerms> kRoofline = {1.25, 1.25, 1.25, 2, 0, 0.1, 0, 0, 0, 0, 1.67, 2, 2, 2, 2, 1.67, 0, 0};
+
+StepBits bits_of(const WeightTypes& types, double kv_bits) { return {types.linear_bits, types.expert_bits, kv_bits}; }
+
+Status check_layout(const ModelCard& card, const ParallelLayout& layout) {
+  if (layout.tp < 1 || layout.pp < 1 || layout.dp < 1 || layout.ep < 1 || layout.cp < 1)
+    return fail(ErrorCode::kInvalidArgument, "layout {}: every degree must be at least 1", layout.name());
+  if (card.spec.heads > 0 && card.spec.heads % layout.tp != 0)
+    return fail(ErrorCode::kInvalidArgument, "{}: {} attention heads are not divided evenly by TP {}", card.name,
+                card.spec.heads, layout.tp);
+  if (layout.stage_devices() % layout.ep != 0)
+    return fail(ErrorCode::kInvalidArgument, "EP {} does not divide the {} devices of a stage", layout.ep,
+                layout.stage_devices());
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StepModel>> make_step_model(const ModelCard& card, const Hardware& hardware,
+                                                   const ParallelLayout& layout, const WeightTypes& types,
+                                                   double kv_bits, const std::string& backend) {
+  WEIR_RETURN_IF_ERROR(check_layout(card, layout));
+  StepFacts facts = facts_of(card);
+  const StepBits bits = bits_of(types, kv_bits);
+  const RowKind kind = facts.dense() ? RowKind::kDense : RowKind::kMixture;
+  if (!backend.empty()) {
+    std::set<std::string> known;
+    for (const SiliconRow* row : shared_silicon().used()) known.insert(row->backend);
+    if (!known.contains(backend)) {
+      std::string list;
+      for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
+      return fail(ErrorCode::kInvalidArgument, "backend \"{}\" was never measured; known: {}", backend, list);
+    }
+  }
+  const SiliconModel& model = shared_model(kind, Latency::kTpot);
+  const auto groups = measured_groups(card.name, hardware, backend, bits);
+  const auto fitted = model.coefficients(groups);
+  std::array<double, kTerms> weights{};
+  std::copy(fitted.begin(), fitted.end(), weights.begin());
+  return std::make_unique<WeighedStep>(std::move(facts), hardware, layout, bits, weights);
+}
+
+std::unique_ptr<StepModel> make_roofline_step_model(const ModelCard& card, const Hardware& hardware,
+                                                    const ParallelLayout& layout, const WeightTypes& types,
+                                                    double kv_bits) {
+  return std::make_unique<WeighedStep>(facts_of(card), hardware, layout, bits_of(types, kv_bits), kRoofline);
+}
+
+}  // namespace weir::plan
