@@ -5,6 +5,8 @@
 
 #include "apps/plan_command.h"
 #include "load/json_fields.h"
+#include "plan/silicon/validate_ops.h"
+#include "plan/silicon/validate_regret.h"
 #include "plan/silicon/validate_silicon.h"
 
 namespace weir::apps {
@@ -45,11 +47,20 @@ void add_silicon(CLI::App& validate, int& status) {
   command->callback([arguments, &status] { status = print_report(run_silicon(*arguments), arguments->json); });
 }
 
+void add_fixed(CLI::App& validate, int& status, const char* name, const char* what, Result<plan::Report> (*run)()) {
+  auto* command = validate.add_subcommand(name, what);
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "figures as JSON");
+  command->callback([json, run, &status] { status = print_report(run(), *json); });
+}
+
 }  // namespace
 
 void add_plan_validate(CLI::App& plan, int& status) {
   CLI::App& validate = validate_of(plan);
   add_silicon(validate, status);
+  add_fixed(validate, status, "ops", "GEMM, attention and collectives on GPUs, at held-out shapes", plan::validate_ops);
+  add_fixed(validate, status, "regret", "the picked configuration beside the best measured one", plan::validate_regret);
 }
 
 }  // namespace weir::apps

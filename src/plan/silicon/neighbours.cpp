@@ -5,7 +5,7 @@
 namespace weir::plan {
 namespace {
 
-constexpr int kReweightings = 4;
+constexpr int kReweightings = 3;
 constexpr double kFreedom = 4;
 
 double kernel(const std::vector<double>& a, const std::vector<double>& b) {

@@ -19,7 +19,7 @@ class Neighbours {
   // `sd`: of what is to be found; `noise`: of a row. Student-t weights as in Hierarchy. Blocks are cut to kMaxBlock rows.
   void fit(std::vector<NeighbourPoint> points, const std::vector<double>& residuals, double sd, double noise);
   double at(const NeighbourPoint& point) const;
-  static constexpr std::size_t kMaxBlock = 600;
+  static constexpr std::size_t kMaxBlock = 1500;
 
  private:
   struct Block {

@@ -1,0 +1,235 @@
+#include "plan/silicon/validate_ops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "base/check.h"
+#include "plan/csv.h"
+#include "plan/data.h"
+#include "plan/hardware.h"
+#include "plan/silicon/hierarchy.h"
+#include "plan/silicon/neighbours.h"
+#include "plan/silicon/validate_silicon.h"
+
+namespace weir::plan {
+namespace {
+
+constexpr double kTargetPercent = 12, kHeadDim = 128;
+
+struct OpRow {
+  std::string system, group;  // group: what shares a fit
+  std::string shape, column;  // held out as wholes: the matrices or heads; the rows, contexts or sizes
+  std::vector<double> terms, at;
+  double log_y = 0;
+};
+
+struct OpTable {
+  std::string name, shapes, columns;  // what shape and column are
+  std::vector<double> start;
+  std::vector<OpRow> rows;
+};
+
+// Streaming multiprocessors, for how many tiles run at once (data sheets).
+double processors(const std::string& system) {
+  if (system == "a100_sxm") return 108;
+  if (system == "b200_sxm") return 148;
+  return system == "l40s" ? 142 : 132;
+}
+
+Csv table_of(const char* file) {
+  auto csv = Csv::parse(data_file(file), file);
+  CHECK(csv.has_value());
+  return *std::move(csv);
+}
+
+double cell(const Csv& csv, std::size_t row, const char* column) {
+  const auto value = csv.number(row, column, 0);
+  CHECK(value.has_value() && *value >= 0);
+  return *value;
+}
+
+const Hardware& hardware_of(const std::string& system) {
+  static std::map<std::string, Hardware> known;
+  const auto found = known.find(system);
+  if (found != known.end()) return found->second;
+  auto hardware = find_hardware(system);
+  CHECK(hardware.has_value());
+  return known[system] = *std::move(hardware);
+}
+
+double up_to(double value, double step) { return std::ceil(value / step) * step; }
+
+// Microseconds: arithmetic, the same in whole waves of 128 x 128 tiles, weights, activations, a launch.
+OpTable gemm_table() {
+  OpTable table{"GEMM", "matrix (n, k)", "rows m", {1.2, 0.3, 1.1, 1, 3}, {}};
+  const Csv csv = table_of("op_gemm.csv");
+  for (std::size_t i = 0; i < csv.rows(); ++i) {
+    OpRow row;
+    row.system = std::string(csv.at(i, "system"));
+    const Hardware& h = hardware_of(row.system);
+    const double bits = cell(csv, i, "bits"), m = cell(csv, i, "m"), n = cell(csv, i, "n"), k = cell(csv, i, "k");
+    const double peak = h.peak_tflops(bits) * 1e6, bandwidth = h.bandwidth_gbs * 1e3, sms = processors(row.system);
+    row.group = fmt::format("{}/{:g}", row.system, bits);
+    row.shape = fmt::format("{:g}x{:g}", n, k);
+    row.column = fmt::format("{:g}", m);
+    const double tiles = std::ceil(m / 128) * std::ceil(n / 128);
+    row.terms = {2 * m * n * k / peak, std::ceil(tiles / sms) * sms * 128 * 128 * 2 * k / peak, n * k * bits / 8 / bandwidth,
+                 m * (k * bits / 8 + 2 * n) / bandwidth, 1};
+    row.at = {std::log(m), std::log(n) / 1.5, std::log(k) / 1.5};
+    row.log_y = std::log(cell(csv, i, "us"));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+OpTable prefill_table() {
+  OpTable table{"prefill attention", "heads, KV heads, batch", "length", {1.5, 0.5, 1, 4, 0.1}, {}};
+  const Csv csv = table_of("op_context_attention.csv");
+  for (std::size_t i = 0; i < csv.rows(); ++i) {
+    OpRow row;
+    row.system = row.group = std::string(csv.at(i, "system"));
+    const Hardware& h = hardware_of(row.system);
+    const double batch = cell(csv, i, "batch_size"), length = cell(csv, i, "isl"), heads = cell(csv, i, "num_heads"),
+                 kv = cell(csv, i, "num_kv_heads");
+    const double peak = h.bf16_tflops * 1e6, bandwidth = h.bandwidth_gbs * 1e3, sms = processors(row.system);
+    row.shape = fmt::format("{:g}/{:g}/{:g}", heads, kv, batch);
+    row.column = fmt::format("{:g}", length);
+    const double tile = up_to(length, 128), blocks = batch * heads * tile / 128;
+    row.terms = {2 * batch * heads * length * length * kHeadDim / peak,
+                 2 * tile * 128 * kHeadDim * up_to(blocks, sms) / peak,
+                 batch * length * (2 * heads + 2 * kv) * kHeadDim * 2 / bandwidth, 1, length / 128};
+    row.at = {std::log(batch) / 1.2, std::log(length) / 1.2, std::log(heads) / 1.2, std::log(kv) / 2};
+    row.log_y = std::log(cell(csv, i, "us"));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+OpTable decode_table() {
+  OpTable table{"decode attention", "heads, KV heads, batch", "context", {1.3, 0.3, 4, 0.1, 0.02}, {}};
+  const Csv csv = table_of("op_generation_attention.csv");
+  for (std::size_t i = 0; i < csv.rows(); ++i) {
+    OpRow row;
+    row.system = row.group = std::string(csv.at(i, "system"));
+    const Hardware& h = hardware_of(row.system);
+    const double batch = cell(csv, i, "batch_size"), context = cell(csv, i, "step") + 1,
+                 heads = cell(csv, i, "num_heads"), kv = cell(csv, i, "num_kv_heads");
+    const double bandwidth = h.bandwidth_gbs * 1e3, sms = processors(row.system);
+    row.shape = fmt::format("{:g}/{:g}/{:g}", heads, kv, batch);
+    row.column = fmt::format("{:g}", context);
+    const double tile = up_to(context, 128);
+    row.terms = {batch * context * kv * kHeadDim * 4 / bandwidth,
+                 tile * up_to(batch * kv, sms) * kHeadDim * 4 / bandwidth, 1,
+                 batch * heads * kHeadDim * 4 / bandwidth * 10, tile / 128};
+    row.at = {std::log(batch) / 1.2, std::log(context) / 1.2, std::log(heads) / 1.2, std::log(kv) / 2};
+    row.log_y = std::log(cell(csv, i, "us"));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+OpTable collective_table() {
+  OpTable table{"collectives", "operation, devices", "size", {1.2, 4, 1}, {}};
+  const Csv csv = table_of("op_collectives.csv");
+  for (std::size_t i = 0; i < csv.rows(); ++i) {
+    OpRow row;
+    row.system = std::string(csv.at(i, "system"));
+    const Hardware& h = hardware_of(row.system);
+    const double devices = cell(csv, i, "num_gpus"), elements = cell(csv, i, "message_size_elements");
+    const std::string op(csv.at(i, "op"));
+    const double bytes = elements * (op.ends_with("int8") ? 1 : 2);
+    row.group = row.system + "/" + op;
+    row.shape = fmt::format("{}/{:g}", op, devices);
+    row.column = fmt::format("{:g}", elements);
+    row.terms = {bytes * (devices - 1) / devices / (h.link_gbs * 1e3), 1, std::log2(devices)};
+    row.at = {std::log(elements) / 1.5, std::log(devices)};
+    row.log_y = std::log(cell(csv, i, "us"));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+struct Errors {
+  double sum = 0;
+  std::vector<double> all;
+  void add(double error) {
+    const double ape = 100 * std::abs(std::exp(-error) - 1);
+    sum += ape;
+    all.push_back(ape);
+  }
+  double mean() const { return all.empty() ? 0 : sum / static_cast<double>(all.size()); }
+  double median() {
+    if (all.empty()) return 0;
+    std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+    return all[all.size() / 2];
+  }
+};
+
+constexpr double kTermSd = 1, kGroupScale = 1, kNoise = 0.08, kSmoothSd = 0.25, kSmoothNoise = 0.04;
+
+// Fits the rows that are not held out, and adds the held-out ones' errors by system.
+void score(const OpTable& table, const std::function<bool(const OpRow&)>& held, std::map<std::string, Errors>& out) {
+  HierarchyPrior prior;
+  prior.start = table.start;
+  prior.kind.assign(table.start.size(), 0);
+  prior.kind_sd = {kTermSd};
+  prior.noise = kNoise;
+  prior.levels = {{kGroupScale, true}};
+  std::vector<HierarchyRow> rows;
+  for (const OpRow& row : table.rows) rows.push_back({row.terms, {row.group}, row.log_y});
+  std::vector<const HierarchyRow*> train;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!held(table.rows[i])) train.push_back(&rows[i]);
+  }
+  const Hierarchy fit = Hierarchy::fit(train, prior);
+  std::vector<NeighbourPoint> points;
+  std::vector<double> residuals;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (held(table.rows[i])) continue;
+    points.push_back({table.rows[i].group, table.rows[i].at});
+    residuals.push_back(rows[i].log_y - fit.log_mean(rows[i]));
+  }
+  Neighbours smooth;
+  smooth.fit(std::move(points), residuals, kSmoothSd, kSmoothNoise);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!held(table.rows[i])) continue;
+    const double predicted = fit.log_mean(rows[i]) + smooth.at({table.rows[i].group, table.rows[i].at});
+    out[table.rows[i].system].add(rows[i].log_y - predicted);
+    out["all"].add(rows[i].log_y - predicted);
+  }
+}
+
+}  // namespace
+
+Result<Report> validate_ops() {
+  Report report;
+  report.text = fmt::format("{:<18} {:<26} {:<9} {:>6} {:>7} {:>7}  {}\n", "operator", "held out (1 in 5, whole)", "GPU",
+                            "n", "mean %", "med. %", "target <= 12");
+  auto json = nlohmann::ordered_json::array();
+  for (const auto& table : {gemm_table(), prefill_table(), decode_table(), collective_table()}) {
+    for (const bool by_shape : {true, false}) {
+      std::map<std::string, Errors> errors;
+      score(table,
+            [&](const OpRow& row) { return fold_of((by_shape ? row.shape : row.column) + table.name) == 0; }, errors);
+      for (auto& [system, e] : errors) {
+        const bool met = e.mean() <= kTargetPercent;
+        report.text += fmt::format("{:<18} {:<26} {:<9} {:>6} {:>7.2f} {:>7.2f}  {}\n", table.name,
+                                   by_shape ? table.shapes : table.columns, system, e.all.size(), e.mean(), e.median(),
+                                   met ? "met" : "missed");
+        json.push_back({{"operator", table.name}, {"held_out", by_shape ? table.shapes : table.columns},
+                        {"system", system}, {"count", e.all.size()}, {"mean_ape_percent", e.mean()},
+                        {"median_ape_percent", e.median()}, {"met", met}});
+      }
+    }
+  }
+  report.json = {{"target_percent", kTargetPercent}, {"scores", std::move(json)}};
+  return report;
+}
+
+}  // namespace weir::plan
