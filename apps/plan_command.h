@@ -10,6 +10,13 @@ namespace weir::apps {
 
 void add_plan(CLI::App& app, int& status);
 
+void add_plan_sim(CLI::App& plan, int& status);
+void add_plan_goodput(CLI::App& plan, int& status);
+void add_plan_validate_theory(CLI::App& plan, int& status);
+
+// `weir plan validate`, made by whoever asks first.
+CLI::App& validate_of(CLI::App& plan);
+
 // Prints the report as text or JSON, or the error; the exit status.
 int print_report(const Result<plan::Report>& report, bool json);
 
