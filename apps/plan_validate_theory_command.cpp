@@ -8,7 +8,7 @@ namespace weir::apps {
 
 void add_plan_validate_theory(CLI::App& plan, int& status) {
   struct Options {
-    std::int64_t customers = 8'000'000;
+    std::int64_t customers = 10'000'000;
     std::uint64_t seed = 1;
     bool json = false;
   };
