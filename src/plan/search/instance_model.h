@@ -44,7 +44,8 @@ struct DeviceMemory {
 class InstanceModel : public StepModel {
  public:
   virtual StepParts parts(const StepShape& shape) const = 0;
-  virtual DeviceMemory memory() const = 0;
+  // With a workspace for passes of so many tokens in a group.
+  virtual DeviceMemory memory(double rows) const = 0;
   // What a device keeps of one sequence with so many tokens; a device has 1/dp of the instance's sequences.
   virtual double kv_bytes(double tokens) const = 0;
   // Bytes of KV that one sequence's tokens take in the whole instance, once: what a hand-over moves.

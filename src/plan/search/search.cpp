@@ -25,7 +25,8 @@ class Search {
   std::optional<SearchPoint> split(const PrefillOption& prefill, const DecodeOption& decode, int makers, int takers);
   BatchLimit what_stops(const std::optional<SteadyState>& state) const;
   void keep(SearchPoint point, std::size_t slot);
-  SearchPoint point_of(const Candidate& candidate, const StepShape& decode, std::int64_t batch, int block_size) const;
+  SearchPoint point_of(const Candidate& candidate, const StepShape& decode, std::int64_t batch, double rows,
+                       int block_size) const;
   void set_rates(SearchPoint& point, double requests_s) const;
   Error why_nothing() const;
 
@@ -46,14 +47,14 @@ BatchLimit Search::what_stops(const std::optional<SteadyState>& state) const {
   return BatchLimit::kNothing;
 }
 
-SearchPoint Search::point_of(const Candidate& candidate, const StepShape& decode, std::int64_t batch,
+SearchPoint Search::point_of(const Candidate& candidate, const StepShape& decode, std::int64_t batch, double rows,
                              int block_size) const {
   SearchPoint point;
   point.deployment.serving.layout = candidate.layout;
   point.precision = request_.precisions[candidate.precision];
   point.batch = batch;
   point.block_size = block_size;
-  point.memory = candidate.model->memory();
+  point.memory = candidate.model->memory(rows);
   point.kv_bytes = kv_need(*candidate.model, candidate.layout, request_.workload, batch, block_size);
   point.parts = candidate.model->parts(decode);
   point.binds = largest(point.parts);
@@ -93,7 +94,7 @@ void Search::scan_aggregated(std::size_t index, int batch_tokens, int block_size
     return aggregated_steady_state(*candidate.model, candidate.layout, request_.workload, units * unit, batch_tokens,
                                    block_size);
   };
-  const std::int64_t fits = space_.most_units(candidate, block_size);
+  const std::int64_t fits = space_.most_units(candidate, batch_tokens, block_size);
   if (fits == 0) return;
   // The largest batch that holds the objectives; step times grow with the batch, so bisection finds it.
   std::int64_t most = fits;
@@ -122,7 +123,7 @@ void Search::scan_aggregated(std::size_t index, int batch_tokens, int block_size
     }
     const auto state = state_at(units);
     if (!state) continue;
-    SearchPoint point = point_of(candidate, state->decode, batch, block_size);
+    SearchPoint point = point_of(candidate, state->decode, batch, batch_tokens, block_size);
     point.batch_tokens = batch_tokens;
     point.deployment.serving.instances = std::max(1, request_.max_devices / candidate.layout.devices());
     point.ttft_ms = state->ttft_s * 1e3;
@@ -135,7 +136,7 @@ void Search::scan_aggregated(std::size_t index, int batch_tokens, int block_size
 
 void Search::scan_decoders(std::size_t index, int block_size) {
   const Candidate& candidate = space_.candidates()[index];
-  const std::int64_t fits = space_.most_units(candidate, block_size);
+  const std::int64_t fits = space_.most_units(candidate, 0, block_size);
   if (fits == 0 || candidate.layout.devices() >= request_.max_devices) return;
   std::int64_t most = fits;
   BatchLimit limit = fits * candidate.unit() >= request_.max_batch * candidate.layout.dp ? BatchLimit::kMaxBatch
@@ -185,7 +186,8 @@ std::optional<SearchPoint> Search::split(const PrefillOption& prefill, const Dec
     return std::nullopt;
   }
   const auto steady = decode_steady_state(*taker.model, taker.layout, workload, decode.batch);
-  SearchPoint point = point_of(taker, steady.decode, decode.batch, decode.block_size);
+  SearchPoint point =
+      point_of(taker, steady.decode, decode.batch, static_cast<double>(decode.batch / taker.unit()), decode.block_size);
   point.deployment.disaggregated = true;
   point.deployment.prefill = {maker.layout, makers};
   point.deployment.serving.instances = takers;

@@ -30,7 +30,9 @@ void SearchSpace::add(const InstanceSource& source, const ParallelLayout& layout
   }
   auto model = source.make(layout, request_.precisions[precision]);
   if (!model) return refuse(layout, precision, "layout", 0, 0, model.error().message);
-  const DeviceMemory memory = (*model)->memory();
+  // The smallest workspace there is: passes of the fewest tokens.
+  const int rows = *std::min_element(request_.batch_tokens.begin(), request_.batch_tokens.end());
+  const DeviceMemory memory = (*model)->memory(rows);
   if (memory.weights > memory.usable) {
     return refuse(layout, precision, "weights", memory.weights, memory.usable,
                   fmt::format("weights of {:.1f} GB on a device with {:.1f} GB usable", gigabytes(memory.weights),
@@ -43,22 +45,9 @@ void SearchSpace::add(const InstanceSource& source, const ParallelLayout& layout
                     gigabytes(memory.workspace), gigabytes(memory.usable - memory.weights), gigabytes(memory.usable)));
   }
   Candidate candidate{.layout = layout, .precision = precision, .model = std::move(*model)};
-  bool any = false;
-  for (const int block_size : request_.block_sizes) {
-    const auto fits = [&](std::int64_t units) {
-      return kv_need(*candidate.model, layout, request_.workload, units * candidate.unit(), block_size) <=
-             memory.for_kv();
-    };
-    std::int64_t good = 0, bad = std::max<std::int64_t>(1, request_.max_batch / layout.pp) + 1;
-    while (bad - good > 1) {
-      const std::int64_t middle = good + (bad - good) / 2;
-      (fits(middle) ? good : bad) = middle;
-    }
-    candidate.units.push_back(good);
-    any = any || good > 0;
-  }
-  if (!any) {
-    const double need = kv_need(*candidate.model, layout, request_.workload, candidate.unit(), request_.block_sizes[0]);
+  const int block_size = *std::min_element(request_.block_sizes.begin(), request_.block_sizes.end());
+  if (most_units(candidate, rows, block_size) == 0) {
+    const double need = kv_need(*candidate.model, layout, request_.workload, candidate.unit(), block_size);
     return refuse(
         layout, precision, "KV", need, memory.for_kv(),
         fmt::format("KV of {:.1f} GB for {} sequence{} of {:.0f} tokens a device where weights ({:.1f} GB) and "
@@ -87,9 +76,20 @@ std::string SearchSpace::nothing_fits() const {
       nearest->text);
 }
 
-std::int64_t SearchSpace::most_units(const Candidate& candidate, int block_size) const {
-  const auto at = std::find(request_.block_sizes.begin(), request_.block_sizes.end(), block_size);
-  return candidate.units[static_cast<std::size_t>(at - request_.block_sizes.begin())];
+std::int64_t SearchSpace::most_units(const Candidate& candidate, int rows, int block_size) const {
+  const auto [at, is_new] = candidate.units.try_emplace({rows, block_size}, 0);
+  if (!is_new) return at->second;
+  const auto fits = [&](std::int64_t units) {
+    const double most_rows = rows > 0 ? rows : static_cast<double>(units);
+    return kv_need(*candidate.model, candidate.layout, request_.workload, units * candidate.unit(), block_size) <=
+           candidate.model->memory(most_rows).for_kv();
+  };
+  std::int64_t bad = std::max<std::int64_t>(1, request_.max_batch / candidate.layout.pp) + 1;
+  while (bad - at->second > 1) {
+    const std::int64_t middle = at->second + (bad - at->second) / 2;
+    (fits(middle) ? at->second : bad) = middle;
+  }
+  return at->second;
 }
 
 double SearchSpace::decode_s(const Candidate& candidate, std::int64_t units) const {
@@ -113,7 +113,8 @@ std::vector<PrefillOption> SearchSpace::prefill_options(std::size_t precision) c
         const auto state = prefill_state(*candidate.model, candidate.layout, request_.workload, tokens, block_size);
         ++evaluated_;
         const double prompts = state.prompts / candidate.layout.dp * candidate.layout.pp;
-        if (prompts * candidate.model->kv_bytes(request_.workload.input_tokens) > candidate.model->memory().for_kv())
+        if (prompts * candidate.model->kv_bytes(request_.workload.input_tokens) >
+            candidate.model->memory(tokens).for_kv())
           continue;
         all.push_back({index, tokens, block_size, devices, state.service_s, state.requests_s});
       }

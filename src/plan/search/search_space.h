@@ -17,8 +17,8 @@ struct Candidate {
   ParallelLayout layout;
   std::size_t precision = 0;  // index into SearchRequest::precisions
   std::unique_ptr<InstanceModel> model;
-  std::vector<std::int64_t> units;                  // by block size, the most that the KV fits
-  mutable std::map<std::int64_t, double> decode_s;  // by units, as far as asked
+  mutable std::map<std::pair<int, int>, std::int64_t> units;  // most_units(), as far as asked
+  mutable std::map<std::int64_t, double> decode_s;            // by units, as far as asked
   // Every stage and group has a sequence: smaller batches are no faster per user.
   std::int64_t unit() const { return std::int64_t{layout.pp} * layout.dp; }
 };
@@ -48,7 +48,9 @@ class SearchSpace {
   std::string nothing_fits() const;  // by which number
   std::int64_t evaluated() const { return evaluated_; }
 
-  std::int64_t most_units(const Candidate& candidate, int block_size) const;
+  // The largest batch whose KV fits beside the weights and a workspace for passes of `rows` tokens in a group (0: of
+  // what decodes only), in units of the candidate.
+  std::int64_t most_units(const Candidate& candidate, int rows, int block_size) const;
   double decode_s(const Candidate& candidate, std::int64_t units) const;
   // No other has at least its rate per device and its TTFT on as few devices.
   std::vector<PrefillOption> prefill_options(std::size_t precision) const;

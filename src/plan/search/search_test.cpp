@@ -55,7 +55,7 @@ std::vector<Rates> brute_force(const InstanceSource& source, const SearchRequest
     const std::int64_t unit = std::int64_t{made.layout.pp} * made.layout.dp;
     std::int64_t most = 0;
     while ((most + 1) * unit <= request.max_batch * made.layout.dp &&
-           kv_need(*made.model, made.layout, work, (most + 1) * unit, block) <= made.model->memory().for_kv())
+           kv_need(*made.model, made.layout, work, (most + 1) * unit, block) <= made.model->memory(0).for_kv())
       ++most;
     for (const auto units : batch_ladder(most)) fitting.push_back(units * unit);
     return fitting;
@@ -81,7 +81,7 @@ std::vector<Rates> brute_force(const InstanceSource& source, const SearchRequest
         const int block = request.block_sizes[0];
         const auto prompts = prefill_state(*maker.model, maker.layout, work, tokens, block);
         if (prompts.prompts / maker.layout.dp * maker.layout.pp * maker.model->kv_bytes(work.input_tokens) >
-            maker.model->memory().for_kv())
+            maker.model->memory(0).for_kv())
           continue;
         for (const auto batch : batches(taker, block)) {
           const double tpot_s = decode_steady_state(*taker.model, taker.layout, work, batch).tpot_s;

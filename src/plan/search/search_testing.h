@@ -34,7 +34,7 @@ class ToyModel : public InstanceModel {
     const auto p = parts(shape);
     return std::max(p.memory_s, p.compute_s) + p.links_s + p.fixed_s;
   }
-  DeviceMemory memory() const override {
+  DeviceMemory memory(double) const override {
     return {.usable = n_.usable, .weights = n_.weights * scale_ / layout_.devices(), .workspace = n_.workspace};
   }
   double kv_bytes(double tokens) const override { return tokens * kv_token() / (layout_.tp * layout_.pp * layout_.cp); }
