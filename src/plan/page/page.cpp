@@ -13,6 +13,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kJsonType = "application/json";
 
+// Of the types that parse_weight_types() knows, one of each kind.
+constexpr std::array kOfferedWeights = {"bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4", "q8_0", "q4_k_m"};
+
 PageAnswer json_answer(int status, const Json& json) {
   return {status, kJsonType, json.dump(-1, ' ', false, Json::error_handler_t::replace)};
 }
@@ -26,6 +29,7 @@ PageAnswer refusal(const Error& error) {
 PageAnswer known() {
   Json json;
   json["models"] = known_models();
+  json["weights"] = kOfferedWeights;
   json["hardware"] = Json::array();
   for (const auto& device : known_hardware()) {
     json["hardware"].push_back({{"name", device.name},
