@@ -29,9 +29,9 @@ class CardInstance : public InstanceModel {
 
   StepParts parts(const StepShape& shape) const override { return times(shape).parts; }
   double step_s(const StepShape& shape) const override { return times(shape).total_s; }
-  DeviceMemory memory(double rows) const override;
-  double kv_bytes(double tokens) const override {
-    return sequence_bytes(tokens, true) / std::min(layout_.pp, spec_.layers);
+  DeviceBytes memory(double rows) const override;
+  double kv_bytes(double tokens, int block_size) const override {
+    return sequence_bytes(std::ceil(tokens / block_size) * block_size, true) / layout_.pp;
   }
   double handover_bytes(double tokens) const override { return sequence_bytes(tokens, false); }
 
@@ -50,7 +50,7 @@ class CardInstance : public InstanceModel {
   const Hardware& hardware_;
   ParallelLayout layout_;
   Precision precision_;
-  DeviceMemory memory_;
+  DeviceBytes memory_;
   // Of a device, over all stages: a pass goes through all of them.
   Cost linear_;      // a row's arithmetic; the weights' bytes
   Cost head_;        // the same of the output head, for rows that need logits
@@ -83,13 +83,13 @@ CardInstance::CardInstance(const ModelCard& card, const Hardware& hardware, cons
   memory_.usable = kUsableShare * hardware.memory_bytes;
 }
 
-DeviceMemory CardInstance::memory(double rows) const {
+DeviceBytes CardInstance::memory(double rows) const {
   // Activations of a full pass, in 16 bits: the residual stream, its normed copy, the widest of attention and FFN
   // twice; and the logits of the rows that are sampled, in 32.
   const double widest = std::max<double>({static_cast<double>(spec_.heads) * spec_.head_dim, 2.0 * spec_.ffn,
                                           2.0 * spec_.experts.ffn * spec_.experts.used}) /
                         layout_.tp;
-  DeviceMemory memory = memory_;
+  DeviceBytes memory = memory_;
   memory.workspace = 2 * rows / layout_.cp * (2.0 * spec_.hidden + 2 * widest) +
                      4.0 * std::min(rows, 1024.0) * spec_.vocab / layout_.tp;
   return memory;

@@ -2,7 +2,7 @@
 // of a pass, taken apart into what it waits for.
 //
 // cost:    step_s() is called some hundred thousand times a search: a microsecond, not a millisecond
-// threads: const calls from anywhere
+// threads: one at a time; models may remember what they were asked
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ std::string_view resource_name(Resource resource);
 Resource largest(const StepParts& parts);
 
 // Bytes of one device.
-struct DeviceMemory {
+struct DeviceBytes {
   double usable = 0;  // of the device's memory, what an engine may use
   double weights = 0, workspace = 0;
   double for_kv() const { return usable - weights - workspace; }
@@ -45,9 +45,9 @@ class InstanceModel : public StepModel {
  public:
   virtual StepParts parts(const StepShape& shape) const = 0;
   // With a workspace for passes of so many tokens in a group.
-  virtual DeviceMemory memory(double rows) const = 0;
+  virtual DeviceBytes memory(double rows) const = 0;
   // What a device keeps of one sequence with so many tokens; a device has 1/dp of the instance's sequences.
-  virtual double kv_bytes(double tokens) const = 0;
+  virtual double kv_bytes(double tokens, int block_size) const = 0;
   // Bytes of KV that one sequence's tokens take in the whole instance, once: what a hand-over moves.
   virtual double handover_bytes(double tokens) const = 0;
 };

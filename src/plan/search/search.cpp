@@ -55,7 +55,7 @@ SearchPoint Search::point_of(const Candidate& candidate, const StepShape& decode
   point.batch = batch;
   point.block_size = block_size;
   point.memory = candidate.model->memory(rows);
-  point.kv_bytes = kv_need(*candidate.model, candidate.layout, request_.workload, batch, block_size);
+  point.kv_bytes = space_.kv_need_of(candidate, batch, block_size);
   point.parts = candidate.model->parts(decode);
   point.binds = largest(point.parts);
   return point;

@@ -65,7 +65,7 @@ struct SearchPoint {
   double requests_s = 0;       // of the whole deployment
   double cost_output = 0;      // of a million output tokens; 0: no price
   double cost_all = 0;         // of a million tokens, read and written
-  DeviceMemory memory;         // of a device that decodes
+  DeviceBytes memory;          // of a device that decodes
   double kv_bytes = 0;         // of it, used
   StepParts parts;             // of the pass that decodes
   Resource binds = Resource::kMemoryBandwidth;
@@ -109,9 +109,15 @@ std::optional<SteadyState> aggregated_steady_state(const InstanceModel& model, c
                                                    const SearchWorkload& workload, std::int64_t batch, int batch_tokens,
                                                    int block_size);
 
-// Bytes that `batch` sequences of the workload, at ages spread evenly, keep on a device.
-double kv_need(const InstanceModel& model, const ParallelLayout& layout, const SearchWorkload& workload,
-               std::int64_t batch, int block_size);
+// What one sequence of the workload keeps on a device, over ages spread evenly from its prompt to its end.
+struct KvOfSequence {
+  double mean = 0, deviation = 0, most = 0;
+};
+KvOfSequence kv_of_sequence(const InstanceModel& model, const SearchWorkload& workload, int block_size);
+
+// Of `batch` sequences of such ages on a device: their mean, and two deviations of the sum held free; never more than
+// all at their longest.
+double kv_need(const KvOfSequence& kv, const ParallelLayout& layout, std::int64_t batch);
 
 SteadyState decode_steady_state(const InstanceModel& model, const ParallelLayout& layout,
                                 const SearchWorkload& workload, std::int64_t batch);

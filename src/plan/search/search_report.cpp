@@ -22,7 +22,7 @@ Json layout_json(const ParallelLayout& layout) {
           {"ep", layout.ep}, {"cp", layout.cp}, {"devices", layout.devices()}};
 }
 
-Json memory_json(const DeviceMemory& memory) {
+Json memory_json(const DeviceBytes& memory) {
   return {{"usable_bytes", memory.usable}, {"weights_bytes", memory.weights}, {"workspace_bytes", memory.workspace}};
 }
 

@@ -32,7 +32,7 @@ void SearchSpace::add(const InstanceSource& source, const ParallelLayout& layout
   if (!model) return refuse(layout, precision, "layout", 0, 0, model.error().message);
   // The smallest workspace there is: passes of the fewest tokens.
   const int rows = *std::min_element(request_.batch_tokens.begin(), request_.batch_tokens.end());
-  const DeviceMemory memory = (*model)->memory(rows);
+  const DeviceBytes memory = (*model)->memory(rows);
   if (memory.weights > memory.usable) {
     return refuse(layout, precision, "weights", memory.weights, memory.usable,
                   fmt::format("weights of {:.1f} GB on a device with {:.1f} GB usable", gigabytes(memory.weights),
@@ -47,7 +47,7 @@ void SearchSpace::add(const InstanceSource& source, const ParallelLayout& layout
   Candidate candidate{.layout = layout, .precision = precision, .model = std::move(*model)};
   const int block_size = *std::min_element(request_.block_sizes.begin(), request_.block_sizes.end());
   if (most_units(candidate, rows, block_size) == 0) {
-    const double need = kv_need(*candidate.model, layout, request_.workload, candidate.unit(), block_size);
+    const double need = kv_need_of(candidate, candidate.unit(), block_size);
     return refuse(
         layout, precision, "KV", need, memory.for_kv(),
         fmt::format("KV of {:.1f} GB for {} sequence{} of {:.0f} tokens a device where weights ({:.1f} GB) and "
@@ -81,8 +81,7 @@ std::int64_t SearchSpace::most_units(const Candidate& candidate, int rows, int b
   if (!is_new) return at->second;
   const auto fits = [&](std::int64_t units) {
     const double most_rows = rows > 0 ? rows : static_cast<double>(units);
-    return kv_need(*candidate.model, candidate.layout, request_.workload, units * candidate.unit(), block_size) <=
-           candidate.model->memory(most_rows).for_kv();
+    return kv_need_of(candidate, units * candidate.unit(), block_size) <= candidate.model->memory(most_rows).for_kv();
   };
   std::int64_t bad = std::max<std::int64_t>(1, request_.max_batch / candidate.layout.pp) + 1;
   while (bad - at->second > 1) {
@@ -90,6 +89,12 @@ std::int64_t SearchSpace::most_units(const Candidate& candidate, int rows, int b
     (fits(middle) ? at->second : bad) = middle;
   }
   return at->second;
+}
+
+double SearchSpace::kv_need_of(const Candidate& candidate, std::int64_t batch, int block_size) const {
+  const auto [at, is_new] = candidate.kv.try_emplace(block_size);
+  if (is_new) at->second = kv_of_sequence(*candidate.model, request_.workload, block_size);
+  return kv_need(at->second, candidate.layout, batch);
 }
 
 double SearchSpace::decode_s(const Candidate& candidate, std::int64_t units) const {
@@ -113,7 +118,7 @@ std::vector<PrefillOption> SearchSpace::prefill_options(std::size_t precision) c
         const auto state = prefill_state(*candidate.model, candidate.layout, request_.workload, tokens, block_size);
         ++evaluated_;
         const double prompts = state.prompts / candidate.layout.dp * candidate.layout.pp;
-        if (prompts * candidate.model->kv_bytes(request_.workload.input_tokens) >
+        if (prompts * candidate.model->kv_bytes(request_.workload.input_tokens, block_size) >
             candidate.model->memory(tokens).for_kv())
           continue;
         all.push_back({index, tokens, block_size, devices, state.service_s, state.requests_s});

@@ -19,6 +19,7 @@ struct Candidate {
   std::unique_ptr<InstanceModel> model;
   mutable std::map<std::pair<int, int>, std::int64_t> units;  // most_units(), as far as asked
   mutable std::map<std::int64_t, double> decode_s;            // by units, as far as asked
+  mutable std::map<int, KvOfSequence> kv;                     // by block size
   // Every stage and group has a sequence: smaller batches are no faster per user.
   std::int64_t unit() const { return std::int64_t{layout.pp} * layout.dp; }
 };
@@ -51,6 +52,7 @@ class SearchSpace {
   // The largest batch whose KV fits beside the weights and a workspace for passes of `rows` tokens in a group (0: of
   // what decodes only), in units of the candidate.
   std::int64_t most_units(const Candidate& candidate, int rows, int block_size) const;
+  double kv_need_of(const Candidate& candidate, std::int64_t batch, int block_size) const;
   double decode_s(const Candidate& candidate, std::int64_t units) const;
   // No other has at least its rate per device and its TTFT on as few devices.
   std::vector<PrefillOption> prefill_options(std::size_t precision) const;

@@ -53,9 +53,10 @@ std::vector<Rates> brute_force(const InstanceSource& source, const SearchRequest
   const auto batches = [&](const Made& made, int block) {
     std::vector<std::int64_t> fitting;
     const std::int64_t unit = std::int64_t{made.layout.pp} * made.layout.dp;
+    const auto kv = kv_of_sequence(*made.model, work, block);
     std::int64_t most = 0;
     while ((most + 1) * unit <= request.max_batch * made.layout.dp &&
-           kv_need(*made.model, made.layout, work, (most + 1) * unit, block) <= made.model->memory(0).for_kv())
+           kv_need(kv, made.layout, (most + 1) * unit) <= made.model->memory(0).for_kv())
       ++most;
     for (const auto units : batch_ladder(most)) fitting.push_back(units * unit);
     return fitting;
@@ -80,7 +81,7 @@ std::vector<Rates> brute_force(const InstanceSource& source, const SearchRequest
       for (const int tokens : request.batch_tokens) {
         const int block = request.block_sizes[0];
         const auto prompts = prefill_state(*maker.model, maker.layout, work, tokens, block);
-        if (prompts.prompts / maker.layout.dp * maker.layout.pp * maker.model->kv_bytes(work.input_tokens) >
+        if (prompts.prompts / maker.layout.dp * maker.layout.pp * maker.model->kv_bytes(work.input_tokens, block) >
             maker.model->memory(0).for_kv())
           continue;
         for (const auto batch : batches(taker, block)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "plan/search/search.h"
@@ -34,10 +35,12 @@ class ToyModel : public InstanceModel {
     const auto p = parts(shape);
     return std::max(p.memory_s, p.compute_s) + p.links_s + p.fixed_s;
   }
-  DeviceMemory memory(double) const override {
+  DeviceBytes memory(double) const override {
     return {.usable = n_.usable, .weights = n_.weights * scale_ / layout_.devices(), .workspace = n_.workspace};
   }
-  double kv_bytes(double tokens) const override { return tokens * kv_token() / (layout_.tp * layout_.pp * layout_.cp); }
+  double kv_bytes(double tokens, int block_size) const override {
+    return std::ceil(tokens / block_size) * block_size * kv_token() / (layout_.tp * layout_.pp * layout_.cp);
+  }
   double handover_bytes(double tokens) const override { return tokens * kv_token(); }
 
  private:

@@ -69,16 +69,24 @@ std::optional<SteadyState> aggregated_steady_state(const InstanceModel& model, c
   return state;
 }
 
-double kv_need(const InstanceModel& model, const ParallelLayout& layout, const SearchWorkload& workload,
-               std::int64_t batch, int block_size) {
+KvOfSequence kv_of_sequence(const InstanceModel& model, const SearchWorkload& workload, int block_size) {
+  constexpr int kAges = 16;  // enough for windows, which end somewhere between
+  KvOfSequence kv;
+  double squares = 0;
+  for (int age = 0; age < kAges; ++age) {
+    const double tokens = workload.input_tokens + workload.output_tokens * (age + 0.5) / kAges;
+    const double bytes = model.kv_bytes(tokens, block_size);
+    kv.mean += bytes / kAges;
+    squares += bytes * bytes / kAges;
+  }
+  kv.deviation = std::sqrt(std::max(0.0, squares - kv.mean * kv.mean));
+  kv.most = model.kv_bytes(workload.longest_context(), block_size);
+  return kv;
+}
+
+double kv_need(const KvOfSequence& kv, const ParallelLayout& layout, std::int64_t batch) {
   const double sequences = std::ceil(static_cast<double>(batch) / layout.dp);
-  const double longest = std::ceil(workload.longest_context() / block_size) * block_size;
-  const double most = model.kv_bytes(longest);
-  // Ages are spread evenly over the output, so that the sum has the variance of so many uniform lengths; two deviations
-  // are held free. The last block of each sequence is half empty.
-  const double mean = model.kv_bytes(workload.mean_context() + 0.5 * (block_size - 1));
-  const double deviation = (most - model.kv_bytes(workload.input_tokens)) / std::sqrt(12.0);
-  return std::min(sequences * most, sequences * mean + 2 * std::sqrt(sequences) * deviation);
+  return std::min(sequences * kv.most, sequences * kv.mean + 2 * std::sqrt(sequences) * kv.deviation);
 }
 
 PrefillState prefill_state(const InstanceModel& model, const ParallelLayout& layout, const SearchWorkload& workload,
