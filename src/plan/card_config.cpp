@@ -108,6 +108,15 @@ std::optional<double> bits_of_groups(const json& quantisation) {
   return bits_with_scales(static_cast<double>(bits), count_of(*weights, "group_size", 0), scale);
 }
 
+bool quantised_to_floats(const json& quantisation) {
+  if (text_of(quantisation, "quant_algo").find("FP") != std::string::npos) return true;
+  const auto groups = quantisation.find("config_groups");
+  if (groups == quantisation.end() || !groups->is_object() || groups->empty()) return false;
+  const json& first = *groups->begin();
+  return first.is_object() && first.contains("weights") && first["weights"].is_object() &&
+         text_of(first["weights"], "type") == "float";
+}
+
 // Whether attention is left as it was: then only the experts are quantised, in the checkpoints that there are.
 bool spares_attention(const json& quantisation) {
   for (const char* key : {"ignore", "exclude_modules", "modules_to_not_convert"}) {
@@ -145,7 +154,7 @@ CardConfig card_config(const json& published) {
 Result<WeightTypes> weight_types_of_config(const json& config, const std::string& file) {
   WeightTypes types;
   const std::string dtype = config.contains("dtype") ? text_of(config, "dtype") : text_of(config, "torch_dtype");
-  if (dtype == "float32") types = {32, 32, 32, 32, "f32"};
+  if (dtype == "float32") types = {32, 32, 32, 32, "f32", 32};
   if (dtype == "float16") types.name = "fp16";
   const auto found = config.find("quantization_config");
   if (found == config.end() || !found->is_object()) return types;
@@ -178,6 +187,9 @@ Result<WeightTypes> weight_types_of_config(const json& config, const std::string
                    file, method.substr(0, 60));
   }
   types.expert_bits = bits;
+  // Integers below 8 bits are weights only; floats meet activations of their own width.
+  const bool floats = method.find("fp") != std::string::npos || quantised_to_floats(quantisation);
+  types.compute_bits = bits >= 8 ? 8 : floats ? 4 : 16;
   if (!spares_attention(quantisation)) types.linear_bits = bits;
   types.name = fmt::format("{} ({:.4g} bits)", method, bits);
   return types;

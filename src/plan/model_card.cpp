@@ -128,7 +128,7 @@ Status count_folder(const std::string& folder, ModelCard& card) {
   for (const load::Weight& weight : (*files)->tensors())
     add(weight.name, static_cast<std::int64_t>(weight.data.size()), weight.dtype == tensor::DType::kF32);
   for (const load::UnsupportedTensor& other : (*files)->unsupported_tensors()) add(other.name, other.bytes, false);
-  if (wide > 0.5 * all) card.types = {32, 32, 32, 32, "f32"};
+  if (wide > 0.5 * all) card.types = {32, 32, 32, 32, "f32", 32};
   card.weight_bytes = bytes;
   card.exact_bytes = true;
   return {};

@@ -10,6 +10,7 @@ namespace {
 struct Named {
   const char* name;
   double linear, embedding, head;
+  double compute = 16;
 };
 
 // Bits a weight, scales included. GGUF's mixes: the blocks' own sizes, weighed as llama.cpp's rules of choice share
@@ -17,13 +18,13 @@ struct Named {
 constexpr std::array kTypes = {
     Named{"bf16", 16, 16, 16},
     Named{"fp16", 16, 16, 16},
-    Named{"f32", 32, 32, 32},
-    Named{"fp8", 8, 16, 16},
-    Named{"fp8_block", 8 + 32.0 / (128 * 128), 16, 16},  // one F32 scale for 128 x 128
-    Named{"int8", 8, 16, 16},
-    Named{"w8a8", 8, 16, 16},
-    Named{"nvfp4", 4 + 8.0 / 16, 16, 16},  // an FP8 scale for 16
-    Named{"fp4", 4 + 8.0 / 16, 16, 16},
+    Named{"f32", 32, 32, 32, 32},
+    Named{"fp8", 8, 16, 16, 8},
+    Named{"fp8_block", 8 + 32.0 / (128 * 128), 16, 16, 8},  // one F32 scale for 128 x 128
+    Named{"int8", 8, 16, 16, 8},
+    Named{"w8a8", 8, 16, 16, 8},
+    Named{"nvfp4", 4 + 8.0 / 16, 16, 16, 4},  // an FP8 scale for 16
+    Named{"fp4", 4 + 8.0 / 16, 16, 16, 4},
     Named{"mxfp4", 4 + 8.0 / 32, 16, 16},  // an E8M0 scale for 32
     Named{"int4", 4 + 16.0 / 128, 16, 16},
     Named{"int4_wo", 4 + 16.0 / 128, 16, 16},
@@ -52,7 +53,8 @@ Result<WeightTypes> parse_weight_types(const std::string& name) {
   for (const char c : name.substr(0, 40))
     key += c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const auto* found = std::ranges::find_if(kTypes, [&](const Named& one) { return key == one.name; });
-  if (found != kTypes.end()) return WeightTypes{found->linear, found->linear, found->embedding, found->head, key};
+  if (found != kTypes.end())
+    return WeightTypes{found->linear, found->linear, found->embedding, found->head, key, found->compute};
   std::string all;
   for (const Named& one : kTypes) all += (all.empty() ? "" : ", ") + std::string(one.name);
   return fail(ErrorCode::kInvalidArgument, "\"{}\" is no type of weights; known: {}", name.substr(0, 40), all);
