@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
+#include "plan/memory.h"
 #include "plan/search/collectives.h"
 
 namespace weir::plan {
@@ -14,8 +16,11 @@ namespace {
 constexpr double kBandwidthShare = 0.8, kGemmShare = 0.7, kAttentionShare = 0.6;
 // BLIS's fitted priors (inference-sim @f90a1e3): what a layer and a pass cost whatever they compute.
 constexpr double kLayerS = 32e-6, kPassS = 126e-6, kSequenceS = 4e-6;
-// Engines leave a tenth of a device's memory to the runtime (vLLM's gpu_memory_utilization, 0.9).
-constexpr double kUsableShare = 0.9;
+// Rows of a pass whose logits are kept at once.
+constexpr std::int64_t kMostSamples = 1024;
+// Blocks say nothing of weights and workspace, nor rows of blocks but for windows, whose slack is a chunk's.
+constexpr int kAnyBlock = 16;
+constexpr std::int64_t kAnyRows = 2048;
 
 // An operator of all layers of one kind: what a device computes and reads in a whole pass.
 struct Cost {
@@ -30,9 +35,7 @@ class CardInstance : public InstanceModel {
   StepParts parts(const StepShape& shape) const override { return times(shape).parts; }
   double step_s(const StepShape& shape) const override { return times(shape).total_s; }
   DeviceBytes memory(double rows) const override;
-  double kv_bytes(double tokens, int block_size) const override {
-    return sequence_bytes(std::ceil(tokens / block_size) * block_size, true) / layout_.pp;
-  }
+  double kv_bytes(double tokens, int block_size) const override;
   double handover_bytes(double tokens) const override { return sequence_bytes(tokens, false); }
 
  private:
@@ -42,15 +45,17 @@ class CardInstance : public InstanceModel {
   };
   Times times(const StepShape& shape) const;
   void count_weights(const ModelCard& card);
+  const MemoryUse& counted(std::int64_t rows, int block_size) const;
   double sequence_bytes(double tokens, bool of_device) const;
   Cost attention(const StepShape& shape) const;
   double links_s(double rows, double expert_rows) const;
 
+  const ModelCard& card_;
   const load::ModelSpec& spec_;
   const Hardware& hardware_;
   ParallelLayout layout_;
   Precision precision_;
-  DeviceBytes memory_;
+  mutable std::map<std::pair<std::int64_t, int>, MemoryUse> counted_;  // by rows and block size
   // Of a device, over all stages: a pass goes through all of them.
   Cost linear_;      // a row's arithmetic; the weights' bytes
   Cost head_;        // the same of the output head, for rows that need logits
@@ -62,7 +67,7 @@ class CardInstance : public InstanceModel {
 
 CardInstance::CardInstance(const ModelCard& card, const Hardware& hardware, const ParallelLayout& layout,
                            const Precision& precision)
-    : spec_(card.spec), hardware_(hardware), layout_(layout), precision_(precision) {
+    : card_(card), spec_(card.spec), hardware_(hardware), layout_(layout), precision_(precision) {
   for (const auto& layer : spec_.layer) {
     sparse_layers_ += layer.sparse;
     if (layer.mixer == load::Mixer::kDelta) {
@@ -80,62 +85,66 @@ CardInstance::CardInstance(const ModelCard& card, const Hardware& hardware, cons
   expert_peak_ = kGemmShare * peak(precision.weights.expert_bits);
   attention_peak_ = kAttentionShare * peak(16);
   count_weights(card);
-  memory_.usable = kUsableShare * hardware.memory_bytes;
+}
+
+const MemoryUse& CardInstance::counted(std::int64_t rows, int block_size) const {
+  const auto [at, is_new] = counted_.try_emplace({rows, block_size});
+  if (is_new) {
+    // The source has checked the layout.
+    at->second = *memory_use(card_, hardware_,
+                             {.layout = layout_,
+                              .types = precision_.weights,
+                              .kv_bits = precision_.kv_bits,
+                              .block_tokens = block_size,
+                              .step_tokens = rows,
+                              .sequences = std::min<std::int64_t>(rows, kMostSamples)});
+  }
+  return at->second;
 }
 
 DeviceBytes CardInstance::memory(double rows) const {
-  // Activations of a full pass, in 16 bits: the residual stream, its normed copy, the widest of attention and FFN
-  // twice; and the logits of the rows that are sampled, in 32.
-  const double widest = std::max<double>({static_cast<double>(spec_.heads) * spec_.head_dim, 2.0 * spec_.ffn,
-                                          2.0 * spec_.experts.ffn * spec_.experts.used}) /
-                        layout_.tp;
-  DeviceBytes memory = memory_;
-  memory.workspace = 2 * rows / layout_.cp * (2.0 * spec_.hidden + 2 * widest) +
-                     4.0 * std::min(rows, 1024.0) * spec_.vocab / layout_.tp;
-  return memory;
+  const auto& memory = counted(std::max<std::int64_t>(1, std::llround(rows)), kAnyBlock);
+  return {.usable = memory.usable_bytes,
+          .weights = memory.weights.total(),
+          .workspace = memory.workspace_bytes + memory.reserved_bytes};
+}
+
+double CardInstance::kv_bytes(double tokens, int block_size) const {
+  const auto& memory = counted(kAnyRows, block_size);
+  if (memory.kv_layout.groups.empty()) return 0;
+  const auto of_device = static_cast<std::int64_t>(std::ceil(tokens / memory.context_parts));
+  return static_cast<double>(memory.kv_layout.blocks_needed(of_device, kAnyRows)) * memory.block_bytes;
 }
 
 void CardInstance::count_weights(const ModelCard& card) {
-  double embedding_bytes = 0, head_bytes = 0, layer_bytes = 0;
   for (const auto& tensor : card.tensors) {
     const double elements = static_cast<double>(tensor.elements());
     const double bytes = elements * precision_.weights.bits(tensor) / 8;
     switch (tensor.role) {
       case TensorRole::kEmbedding:
-        embedding_bytes += bytes / layout_.tp;
         if (spec_.tied_embeddings) {
           head_.flops += 2 * elements / layout_.tp;
           head_.bytes += bytes / layout_.tp;
         }
         break;
       case TensorRole::kHead:
-        head_bytes += bytes / layout_.tp;
         head_.flops += 2 * elements / layout_.tp;
         head_.bytes += bytes / layout_.tp;
         break;
       case TensorRole::kExperts:
         one_expert_.flops += 2 * elements / static_cast<double>(std::max<std::int64_t>(1, tensor.count));
         one_expert_.bytes += bytes / layout_.stage_devices();
-        layer_bytes += bytes / layout_.stage_devices();
         break;
       case TensorRole::kNorm:
       case TensorRole::kRouter:
         linear_.flops += 2 * elements;
         linear_.bytes += bytes;
-        layer_bytes += bytes;
         break;
       default:
         linear_.flops += 2 * elements / layout_.tp;
         linear_.bytes += bytes / layout_.tp;
-        layer_bytes += bytes / layout_.tp;
     }
   }
-  // The fullest stage: its share of the layers rounded up, and the larger of both ends, which are the same table if
-  // tied.
-  const double stage = std::ceil(static_cast<double>(spec_.layers) / layout_.pp) / spec_.layers;
-  const double ends = layout_.pp > 1 ? std::max(embedding_bytes, spec_.tied_embeddings ? embedding_bytes : head_bytes)
-                                     : embedding_bytes + head_bytes;
-  memory_.weights = layer_bytes * stage + ends;
 }
 
 // What all layers keep of a sequence; `of_device`: with tp and cp taken into account, stages not.
@@ -249,23 +258,14 @@ CardInstance::Times CardInstance::times(const StepShape& shape) const {
 }  // namespace
 
 Status CardSource::check(const ParallelLayout& layout) const {
-  const auto& spec = card_.spec;
-  const auto divides = [&](int degree, int count, const char* what) -> Status {
-    if (count == 0 || count % degree == 0) return {};
-    return fail(ErrorCode::kUnsupported, "{} {} do not divide by {}", count, what, degree);
-  };
-  WEIR_RETURN_IF_ERROR(divides(layout.tp, spec.heads, "heads"));
-  if (spec.kv_heads > 0 && spec.kv_heads % layout.tp != 0 && layout.tp % spec.kv_heads != 0)
-    return fail(ErrorCode::kUnsupported, "{} KV heads neither divide by TP {} nor divide it", spec.kv_heads, layout.tp);
-  WEIR_RETURN_IF_ERROR(divides(layout.tp, spec.ffn, "FFN columns"));
-  if (layout.pp > spec.layers)
-    return fail(ErrorCode::kUnsupported, "{} layers are fewer than {} stages", spec.layers, layout.pp);
-  if (spec.experts.count > 0) {
-    WEIR_RETURN_IF_ERROR(divides(layout.ep, spec.experts.count, "experts"));
-    WEIR_RETURN_IF_ERROR(divides(layout.expert_tp(), spec.experts.ffn, "columns of an expert"));
-  } else if (layout.ep > 1 || layout.dp > 1) {
-    return fail(ErrorCode::kUnsupported, "a dense model has no experts to spread: deploy more instances instead");
+  WEIR_RETURN_IF_ERROR(check_layout(card_, layout));
+  const auto& experts = card_.spec.experts;
+  if (experts.count > 0 && (experts.count % layout.ep != 0 || experts.ffn % layout.expert_tp() != 0)) {
+    return fail(ErrorCode::kUnsupported, "{} experts of {} columns do not divide evenly by EP {} and {} devices each",
+                experts.count, experts.ffn, layout.ep, layout.expert_tp());
   }
+  if (!card_.spec.has_sparse_layers() && layout.dp > 1)
+    return fail(ErrorCode::kUnsupported, "a dense model has no experts to spread: deploy more instances instead");
   if (layout.devices() > 1 && hardware_.link_gbs <= 0 && hardware_.pcie_gbs <= 0)
     return fail(ErrorCode::kUnsupported, "no link between devices of {} is known: give link_gbs", hardware_.name);
   if (layout.devices() > hardware_.domain && hardware_.nic_gbit <= 0) {

@@ -350,6 +350,35 @@ TEST(SteadyState, OnePassAfterTheOtherGivesWhatTheFormulaSays) {
   EXPECT_NEAR(state->tpot_s, time_s / passes, 0.005 * state->tpot_s);
 }
 
+TEST(SteadyState, AllPassesOfAPipelineGoAtThePaceOfTheSlowest) {
+  // A ring of stages and as many passes, each of which brings its own time to every stage, moved one by one.
+  const int stages = 4;
+  const ParallelLayout layout{.pp = stages};
+  const ToyModel model({.fixed_s = 0}, layout, toy_precision());
+  const SearchWorkload work{.input_tokens = 512, .output_tokens = 512};
+  const std::int64_t batch = 64 * stages;
+  const auto state = aggregated_steady_state(model, layout, work, batch, 2048, 16);
+  ASSERT_TRUE(state);
+  StepShape mixed = state->decode;
+  mixed.add(0, 512, true);
+  const double plain_s = model.step_s(state->decode) / stages, mixed_s = model.step_s(mixed) / stages;
+  const double share = 64.0 * 512 / 511 / 512;  // of passes that carry a prompt
+  std::vector<double> stage_free(stages, 0.0), pass_free(stages, 0.0);
+  const int rounds = 20000;
+  for (int round = 0; round < rounds; ++round) {
+    for (int pass = 0; pass < stages; ++pass) {
+      const bool prompt = weir::uniform(std::uint64_t{1}, static_cast<std::uint64_t>(round * stages + pass)) < share;
+      double time_s = pass_free[static_cast<std::size_t>(pass)];
+      for (auto& free : stage_free) {
+        time_s = std::max(time_s, free) + (prompt ? mixed_s : plain_s);
+        free = time_s;
+      }
+      pass_free[static_cast<std::size_t>(pass)] = time_s;
+    }
+  }
+  EXPECT_NEAR(state->tpot_s, pass_free[0] / rounds, 0.03 * state->tpot_s);
+}
+
 TEST(SteadyState, CachedPromptsAreComputedFromTheLastWholeBlock) {
   const SearchWorkload work{.input_tokens = 1000, .output_tokens = 10, .cached_fraction = 0.5};
   EXPECT_EQ(work.computed_tokens(16), 1000 - 496);

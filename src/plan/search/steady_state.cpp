@@ -60,7 +60,9 @@ std::optional<SteadyState> aggregated_steady_state(const InstanceModel& model, c
   StepShape mixed = state.decode;
   add_prompts(mixed, std::max(need, together), computed, workload.input_tokens - computed, chunks);
   const double decode_s = model.step_s(state.decode), mixed_s = model.step_s(mixed);
-  state.tpot_s = (1 - share) * decode_s + share * mixed_s;
+  // Passes cannot overtake each other in a pipeline: all that are under way go at the pace of the slowest among them.
+  const double slow = 1 - std::pow(1 - share, passes);
+  state.tpot_s = (1 - slow) * decode_s + slow * mixed_s;
   // Stages work on successive chunks at once. Half a pass until the next begins; the wait for earlier prompts is that
   // of a queue with steady service and random arrivals (M/D/1).
   const double service_s = mixed_s * chunks / passes;
