@@ -376,7 +376,10 @@ TEST(SteadyState, AllPassesOfAPipelineGoAtThePaceOfTheSlowest) {
       pass_free[static_cast<std::size_t>(pass)] = time_s;
     }
   }
-  EXPECT_NEAR(state->tpot_s, pass_free[0] / rounds, 0.03 * state->tpot_s);
+  const double measured_s = pass_free[0] / rounds;
+  EXPECT_NEAR(state->tpot_s, measured_s, 0.05 * measured_s);
+  // As if there were no bubbles it would be much less.
+  EXPECT_LT(stages * ((1 - share) * plain_s + share * mixed_s), 0.85 * measured_s);
 }
 
 TEST(SteadyState, CachedPromptsAreComputedFromTheLastWholeBlock) {
