@@ -10,6 +10,8 @@ void add_plan(CLI::App& app, int& status) {
   auto* plan = app.add_subcommand("plan", "what a model needs and reaches on given hardware, before it is rented");
   plan->require_subcommand(1);
   add_plan_goodput(*plan, status);
+  add_plan_parallel(*plan, status);
+  add_plan_serve(*plan, status);
   add_plan_sim(*plan, status);
   add_plan_validate(*plan, status);
   add_plan_validate_theory(*plan, status);
