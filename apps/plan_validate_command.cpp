@@ -29,15 +29,6 @@ Result<plan::Report> run_silicon(const SiliconArguments& arguments) {
   return plan::validate_silicon(options);
 }
 
-CLI::App& validate_of(CLI::App& plan) {
-  for (CLI::App* there : plan.get_subcommands({})) {
-    if (there->get_name() == "validate") return *there;
-  }
-  auto* validate = plan.add_subcommand("validate", "the planner's predictions beside measurements");
-  validate->require_subcommand(1);
-  return *validate;
-}
-
 void add_silicon(CLI::App& validate, int& status) {
   auto* command = validate.add_subcommand("silicon", "TTFT and TPOT of measured GPU deployments, cross-validated");
   auto arguments = std::make_shared<SiliconArguments>();
