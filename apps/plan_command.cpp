@@ -13,6 +13,7 @@ void add_plan(CLI::App& app, int& status) {
   add_plan_parallel(*plan, status);
   add_plan_serve(*plan, status);
   add_plan_sim(*plan, status);
+  add_plan_step(*plan, status);
   add_plan_validate(*plan, status);
   add_plan_validate_theory(*plan, status);
 }

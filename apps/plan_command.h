@@ -9,6 +9,7 @@
 namespace weir::apps {
 
 void add_plan(CLI::App& app, int& status);
+void add_plan_step(CLI::App& plan, int& status);
 void add_plan_validate(CLI::App& plan, int& status);  // silicon, ops, published, regret
 
 void add_plan_sim(CLI::App& plan, int& status);

@@ -6,6 +6,7 @@
 #include "apps/plan_command.h"
 #include "load/json_fields.h"
 #include "plan/silicon/validate_ops.h"
+#include "plan/silicon/validate_published.h"
 #include "plan/silicon/validate_regret.h"
 #include "plan/silicon/validate_silicon.h"
 
@@ -51,6 +52,8 @@ void add_plan_validate(CLI::App& plan, int& status) {
   CLI::App& validate = validate_of(plan);
   add_silicon(validate, status);
   add_fixed(validate, status, "ops", "GEMM, attention and collectives on GPUs, at held-out shapes", plan::validate_ops);
+  add_fixed(validate, status, "published", "anchors and production figures that others published",
+            plan::validate_published);
   add_fixed(validate, status, "regret", "the picked configuration beside the best measured one", plan::validate_regret);
 }
 

@@ -105,8 +105,8 @@ struct Hierarchy::Layout {
       if (row.terms[j] <= 0) continue;
       double log_weight = fit.values_[j];
       for (std::size_t level = 0; level < first[i].size(); ++level)
-        log_weight += fit.values_[first[i][level] +
-                                  (prior.levels[level].per_term ? j : static_cast<std::size_t>(prior.kind[j]))];
+        log_weight +=
+            fit.values_[first[i][level] + (prior.levels[level].per_term ? j : static_cast<std::size_t>(prior.kind[j]))];
       parts[j] = row.terms[j] * std::exp(std::clamp(log_weight, -kLargestLog, kLargestLog));
       sum += parts[j];
     }

@@ -16,7 +16,8 @@ struct NeighbourPoint {
 
 class Neighbours {
  public:
-  // `sd`: of what is to be found; `noise`: of a row. Student-t weights as in Hierarchy. Blocks are cut to kMaxBlock rows.
+  // `sd`: of what is to be found; `noise`: of a row. Student-t weights as in Hierarchy. Blocks are cut to kMaxBlock
+  // rows.
   void fit(std::vector<NeighbourPoint> points, const std::vector<double>& residuals, double sd, double noise);
   double at(const NeighbourPoint& point) const;
   static constexpr std::size_t kMaxBlock = 1500;

@@ -22,8 +22,8 @@ constexpr std::array<double, kTermKinds> kDenseSd = {0.04, 0.08, 0.045, 0.1}, kM
 constexpr std::array<double, kTermKinds> kTtftSd = {0.3, 0.5, 0.4, 0.4};
 constexpr double kTpotBaseScale = 4, kTtftBaseScale = 2;
 // Levels: backend, system, bits, model, deployment, deployment + version; of TTFT also backend + load generator.
-const std::vector<HierarchyPrior::Level> kTpotLevels = {{0.3, true}, {0.3, true}, {0.7, true},
-                                                        {0.8, false}, {1, false}, {1.5, false}};
+const std::vector<HierarchyPrior::Level> kTpotLevels = {{0.3, true},  {0.3, true}, {0.7, true},
+                                                        {0.8, false}, {1, false},  {1.5, false}};
 const std::vector<HierarchyPrior::Level> kTtftLevels = {{1, true},    {0.7, true},  {0.7, true}, {0.8, false},
                                                         {0.6, false}, {0.8, false}, {1, false}};
 constexpr double kTpotNoise = 0.06, kTtftNoise = 0.12;
@@ -37,7 +37,9 @@ constexpr std::array<double, kTtftTerms> kTtftStart = {1, 0.05, 0.05, 0.1, 1, 20
 constexpr std::array<int, kTtftTerms> kTtftKind = {2, 2, 2, 2, 1, 1, 1, 0};
 constexpr double kBurst = 8;  // prompts: a handful that happen to come together
 
-std::string bits_key(const StepBits& bits) { return fmt::format("{:g}/{:g}", bits.linear, bits.experts); }
+std::string bits_key(const StepBits& bits) {
+  return fmt::format("{:g}/{:g}", bits.linear, bits.experts);
+}
 
 std::string deployment(const SiliconRow& row) {
   return fmt::format("{}|{}|{}|{}|{}", row.model, row.system, row.backend, row.version, bits_key(row.bits));
@@ -219,7 +221,8 @@ SiliconModel SiliconModel::fit(std::span<const SiliconRow* const> rows, Latency 
 }
 
 double SiliconModel::log_ms(const SiliconRow& row) const {
-  return terms_.log_mean(hierarchy_row(row, latency_)) + offsets_.at(offset_keys(row)) + neighbours_.at(neighbour_point(row));
+  return terms_.log_mean(hierarchy_row(row, latency_)) + offsets_.at(offset_keys(row)) +
+         neighbours_.at(neighbour_point(row));
 }
 
 Support SiliconModel::support(const SiliconRow& row) const {

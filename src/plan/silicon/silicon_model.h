@@ -5,8 +5,8 @@
 // mean in the steady state between), of a step, of overheads, and of waiting for room where the KV of C requests does
 // not fit. Dense, mixture and disaggregated rows have a fit each: their software differs in more than terms can say.
 //
-// Coefficients are hierarchical (hierarchy.h): all, backend, system, bits, model, deployment, deployment + version; what
-// is left is smoothed by offsets of nested groups. Fitting is deterministic.
+// Coefficients are hierarchical (hierarchy.h): all, backend, system, bits, model, deployment, deployment + version;
+// what is left is smoothed by offsets of nested groups. Fitting is deterministic.
 #pragma once
 
 #include <array>
@@ -37,9 +37,7 @@ class SiliconModel {
   double log_ms(const SiliconRow& row) const;
   Support support(const SiliconRow& row) const;
   // Of kTpot: the coefficients of the terms for a group that may be new.
-  std::vector<double> coefficients(const std::vector<std::string>& groups) const {
-    return terms_.coefficients(groups);
-  }
+  std::vector<double> coefficients(const std::vector<std::string>& groups) const { return terms_.coefficients(groups); }
   std::size_t parameters() const { return terms_.parameters(); }
 
  private:

@@ -57,11 +57,13 @@ Result<Degrees> degrees_of(const Reader& reader, std::size_t row, const std::str
   return out;
 }
 
-int whole(double value) { return std::max(1, static_cast<int>(std::lround(value))); }
+int whole(double value) {
+  return std::max(1, static_cast<int>(std::lround(value)));
+}
 
 // InferenceX rows with expert parallelism over all g devices write the degree g twice where a plan has it once: tensor
-// (or attention) degree g * g with experts g x g, or degrees g and g with experts 1 x g * g, on g devices (their ids say
-// "tp8_ep8"). Told apart from true layouts by a stated attention degree.
+// (or attention) degree g * g with experts g x g, or degrees g and g with experts 1 x g * g, on g devices (their ids
+// say "tp8_ep8"). Told apart from true layouts by a stated attention degree.
 ParallelLayout aggregated_layout(const Degrees& d) {
   ParallelLayout layout;
   const double tp = d.tp.value_or(1), dp = d.dp.value_or(1), ep = d.ep.value_or(1), expert_tp = d.expert_tp.value_or(1);
@@ -94,8 +96,8 @@ ParallelLayout worker_layout(const Degrees& d) {
 
 double bits_of(std::string_view mode, std::string_view precision) {
   const std::string text = lower(mode.empty() ? precision : mode);
-  if (text.find("fp4") != std::string::npos) return 4.5;   // a scale of 8 bits for 16 weights
-  if (text.find("int4") != std::string::npos) return 4.25; // a scale of 16 bits for 64 or more
+  if (text.find("fp4") != std::string::npos) return 4.5;    // a scale of 8 bits for 16 weights
+  if (text.find("int4") != std::string::npos) return 4.25;  // a scale of 16 bits for 64 or more
   if (text.find("fp8") != std::string::npos || text.find("int8") != std::string::npos) return 8;
   return 16;
 }
@@ -106,8 +108,9 @@ StepBits row_bits(const Csv& csv, std::size_t row, const StepFacts& facts) {
   StepBits bits;
   bits.linear = bits_of(csv.at(row, "gemm_quant_mode"), csv.at(row, "precision"));
   const auto experts = csv.at(row, "moe_quant_mode");
-  bits.experts = facts.dense() ? bits.linear : bits_of(experts.empty() ? csv.at(row, "gemm_quant_mode") : experts,
-                                                       csv.at(row, "precision"));
+  bits.experts = facts.dense()
+                     ? bits.linear
+                     : bits_of(experts.empty() ? csv.at(row, "gemm_quant_mode") : experts, csv.at(row, "precision"));
   if (!facts.dense() && bits.linear < 8) bits.linear = facts.latent && bits.linear > 4.25 ? 8 : 16;
   bits.kv = bits.experts <= 8 ? 8 : 16;
   return bits;
@@ -133,8 +136,8 @@ constexpr double kBestShare16 = 0.95, kBestShare8 = 0.80;
 // time for the products at that best share and for reading KV at full bandwidth: prompts were cached, or a figure is
 // wrong. A bound of physics; no coefficient of the model enters.
 bool impossible_rate(const SiliconRow& row) {
-  const double peak = row.hardware.peak_tflops(row.bits.experts) * 1e12 *
-                      (row.bits.experts > 8.5 ? kBestShare16 : kBestShare8);
+  const double peak =
+      row.hardware.peak_tflops(row.bits.experts) * 1e12 * (row.bits.experts > 8.5 ? kBestShare16 : kBestShare8);
   const double devices = row.layout.devices();
   const double arithmetic = (row.input_tokens + row.output_tokens) * 2 * row.facts.active_weights() / devices / peak;
   const double context = row.input_tokens + row.output_tokens / 2;
@@ -180,10 +183,10 @@ class TableReader {
       if (!facts) {
         out.push_back(fmt::format("model {}: no card and no parameter count in its name: its rows are skipped", name));
       } else if (facts->estimated) {
-        out.push_back(fmt::format("model {}: no card; estimated from its name: {:.1f} B parameters, {:.1f} B active", name,
-                                  (facts->attention_weights + facts->ffn_weights + facts->head_weights +
-                                   facts->expert_weights) / 1e9,
-                                  facts->active_weights() / 1e9));
+        out.push_back(fmt::format(
+            "model {}: no card; estimated from its name: {:.1f} B parameters, {:.1f} B active", name,
+            (facts->attention_weights + facts->ffn_weights + facts->head_weights + facts->expert_weights) / 1e9,
+            facts->active_weights() / 1e9));
       }
     }
     for (const auto& [name, hardware] : systems_) {

@@ -19,14 +19,14 @@ namespace weir::plan {
 
 enum class RowFate {
   kUsed,
-  kNoMeasurement,      // TTFT or TPOT is missing or not above zero
-  kNoLoad,             // input or output length or concurrency is missing or not above zero
-  kUnknownHardware,    // not in the hardware table
-  kUnknownModel,       // no card, and no parameter count in the name
-  kNoLayout,           // a degree of attention parallelism written as 0, or no tensor degree at all
-  kImpossibleLayout,   // aggregated, and the tensor degree does not divide the attention heads
-  kImpossibleRate,     // aggregated, and faster than the arithmetic at the best rate any product was measured at
-  kRepeated,           // the same inputs with the same TTFT and TPOT as a row before
+  kNoMeasurement,     // TTFT or TPOT is missing or not above zero
+  kNoLoad,            // input or output length or concurrency is missing or not above zero
+  kUnknownHardware,   // not in the hardware table
+  kUnknownModel,      // no card, and no parameter count in the name
+  kNoLayout,          // a degree of attention parallelism written as 0, or no tensor degree at all
+  kImpossibleLayout,  // aggregated, and the tensor degree does not divide the attention heads
+  kImpossibleRate,    // aggregated, and faster than the arithmetic at the best rate any product was measured at
+  kRepeated,          // the same inputs with the same TTFT and TPOT as a row before
 };
 constexpr std::size_t kRowFates = 9;
 std::string_view fate_name(RowFate fate);

@@ -20,7 +20,7 @@ constexpr double kTarget = 0.97;
 
 struct Choice {
   const SiliconRow* row = nullptr;
-  double tpot_ms = 0, rate = 0;                        // measured; rate: output tokens per second and device
+  double tpot_ms = 0, rate = 0;  // measured; rate: output tokens per second and device
   double predicted_tpot_ms = 0, predicted_rate = 0;
 };
 
@@ -41,8 +41,8 @@ std::vector<Choice> predicted(RowKind kind) {
     const auto tpot = SiliconModel::fit(train, Latency::kTpot), ttft = SiliconModel::fit(train, Latency::kTtft);
     for (const SiliconRow* row : held) {
       const double tpot_ms = std::exp(tpot.log_ms(*row)), ttft_ms = std::exp(ttft.log_ms(*row));
-      out.push_back({row, row->tpot_ms, rate_of(*row, row->ttft_ms, row->tpot_ms), tpot_ms,
-                     rate_of(*row, ttft_ms, tpot_ms)});
+      out.push_back(
+          {row, row->tpot_ms, rate_of(*row, row->ttft_ms, row->tpot_ms), tpot_ms, rate_of(*row, ttft_ms, tpot_ms)});
     }
   }
   return out;
@@ -100,19 +100,26 @@ Result<Report> validate_regret() {
     mean /= levels;
     ++all_groups;
     good_groups += mean >= kTarget ? 1 : 0;
-    report.text += fmt::format("{:<46} {:>5} {:>6} {:>8.1f} {:>8.1f}\n", name, choices.size(), levels, 100 * mean,
-                               100 * worst);
-    json.push_back({{"group", name}, {"configurations", choices.size()}, {"levels", levels},
-                    {"mean_percent", 100 * mean}, {"worst_percent", 100 * worst}});
+    report.text +=
+        fmt::format("{:<46} {:>5} {:>6} {:>8.1f} {:>8.1f}\n", name, choices.size(), levels, 100 * mean, 100 * worst);
+    json.push_back({{"group", name},
+                    {"configurations", choices.size()},
+                    {"levels", levels},
+                    {"mean_percent", 100 * mean},
+                    {"worst_percent", 100 * worst}});
   }
   const double mean = picks > 0 ? 100 * sum / picks : 0;
   report.text += fmt::format(
-      "all {} groups, {} picks: {:.2f} % of the best on the mean; {} picks reach 97 %; mean of the group reaches 97 % in "
+      "all {} groups, {} picks: {:.2f} % of the best on the mean; {} picks reach 97 %; mean of the group reaches 97 % "
+      "in "
       "{} groups\ntarget: 97 % of the best over every group: {}\n",
       all_groups, picks, mean, near, good_groups, good_groups == all_groups ? "met" : "missed");
-  report.json = {{"groups", std::move(json)},   {"picks", picks},
-                 {"mean_percent", mean},        {"picks_within_3_percent", near},
-                 {"groups_count", all_groups},  {"groups_within_3_percent", good_groups},
+  report.json = {{"groups", std::move(json)},
+                 {"picks", picks},
+                 {"mean_percent", mean},
+                 {"picks_within_3_percent", near},
+                 {"groups_count", all_groups},
+                 {"groups_within_3_percent", good_groups},
                  {"met", good_groups == all_groups}};
   return report;
 }

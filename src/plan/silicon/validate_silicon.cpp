@@ -94,7 +94,7 @@ struct Line {
   std::string split, rows;
   Latency latency;
   Score score;
-  double target = 0;          // percent; 0: none set
+  double target = 0;           // percent; 0: none set
   bool target_median = false;  // of the median, else of the mean
   bool met() const { return target == 0 || (target_median ? score.median : score.mean) <= target; }
 };
@@ -175,7 +175,9 @@ Json filter_json(const SiliconTable& table) {
 constexpr std::array<RowKind, 3> kKinds = {RowKind::kDense, RowKind::kMixture, RowKind::kDisaggregated};
 constexpr std::array<Latency, 2> kLatencies = {Latency::kTpot, Latency::kTtft};
 
-std::string fold_name(const SiliconRow& row) { return fmt::format("fold {}", fold_of(row.configuration())); }
+std::string fold_name(const SiliconRow& row) {
+  return fmt::format("fold {}", fold_of(row.configuration()));
+}
 
 Report cross_validate(const SiliconValidation& options) {
   const SiliconTable& table = shared_silicon();
@@ -223,19 +225,6 @@ Report cross_validate(const SiliconValidation& options) {
   return report;
 }
 
-// Interval of rows that are new: from the shared table's cross-validated errors, and, for software that the fit has
-// never seen, from the errors with a model or a GPU left out.
-Intervals past_errors(RowKind kind, Latency latency) {
-  const Rows rows = of_kind(shared_silicon().used(), kind);
-  Intervals intervals;
-  for (const Prediction& p : left_out(rows, latency, fold_name)) {
-    if (p.support != Support::kNone) intervals.add(p.support, p.error);
-  }
-  for (const Prediction& p : left_out(rows, latency, [](const SiliconRow& row) { return row.model; }))
-    intervals.add(Support::kNone, p.error);
-  return intervals;
-}
-
 std::string row_identity(const SiliconRow& row) {
   return fmt::format("{}|{}|{:.5g}|{:.5g}", row.configuration(), row.version, row.ttft_ms, row.tpot_ms);
 }
@@ -265,9 +254,12 @@ Result<Report> score_file(const SiliconValidation& options) {
         (known.contains(row_identity(*row)) ? seen : fresh).push_back(p);
         if (p.support == Support::kNone) new_software.push_back(p);
         const double predicted = std::exp(model.log_ms(*row));
-        each.push_back({{"line", row->line}, {"latency", kLatencyNames[static_cast<std::size_t>(latency)]},
-                        {"measured_ms", std::exp(measured_log(*row, latency))}, {"predicted_ms", predicted},
-                        {"low_ms", predicted * std::exp(interval.low)}, {"high_ms", predicted * std::exp(interval.high)},
+        each.push_back({{"line", row->line},
+                        {"latency", kLatencyNames[static_cast<std::size_t>(latency)]},
+                        {"measured_ms", std::exp(measured_log(*row, latency))},
+                        {"predicted_ms", predicted},
+                        {"low_ms", predicted * std::exp(interval.low)},
+                        {"high_ms", predicted * std::exp(interval.high)},
                         {"in_fit", known.contains(row_identity(*row))}});
       }
       const bool tpot = latency == Latency::kTpot;
@@ -287,6 +279,19 @@ Result<Report> score_file(const SiliconValidation& options) {
 }
 
 }  // namespace
+
+// Interval of rows that are new: from the shared table's cross-validated errors, and, for software that the fit has
+// never seen, from the errors with a model or a GPU left out.
+Intervals past_errors(RowKind kind, Latency latency) {
+  const Rows rows = of_kind(shared_silicon().used(), kind);
+  Intervals intervals;
+  for (const Prediction& p : left_out(rows, latency, fold_name)) {
+    if (p.support != Support::kNone) intervals.add(p.support, p.error);
+  }
+  for (const Prediction& p : left_out(rows, latency, [](const SiliconRow& row) { return row.model; }))
+    intervals.add(Support::kNone, p.error);
+  return intervals;
+}
 
 int fold_of(const std::string& configuration) {
   std::uint64_t hash = 14695981039346656037ull;  // FNV-1a

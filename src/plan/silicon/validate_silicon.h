@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "plan/report.h"
+#include "plan/silicon/intervals.h"
 
 namespace weir::plan {
 
@@ -14,6 +15,10 @@ struct SiliconValidation {
 };
 
 Result<Report> validate_silicon(const SiliconValidation& options);
+
+// Of rows that are new: from the shared table's cross-validated errors, and, for software that the fit has never seen,
+// from the errors with a model left out. Fits some eight times: a second or more.
+Intervals past_errors(RowKind kind, Latency latency);
 
 // Fold of a configuration, 0..4: a hash of it, so that the split is fixed and repeats of a configuration stay together.
 constexpr int kFolds = 5;

@@ -13,7 +13,8 @@ namespace {
 // Terms weighed by coefficients, in seconds.
 class WeighedStep final : public StepModel {
  public:
-  WeighedStep(StepFacts facts, Hardware hardware, ParallelLayout layout, StepBits bits, std::array<double, kTerms> weights)
+  WeighedStep(StepFacts facts, Hardware hardware, ParallelLayout layout, StepBits bits,
+              std::array<double, kTerms> weights)
       : facts_(std::move(facts)), hardware_(std::move(hardware)), layout_(layout), bits_(bits), weights_(weights) {}
 
   double step_s(const StepShape& shape) const override {
@@ -33,9 +34,12 @@ class WeighedStep final : public StepModel {
 };
 
 // 80 % of bandwidth, 50 % of the peak, 60 % of links, 20 us a layer, 100 us a step.
-constexpr std::array<double, kTerms> kRoofline = {1.25, 1.25, 1.25, 2, 0, 0.1, 0, 0, 0, 0, 1.67, 2, 2, 2, 2, 1.67, 0, 0};
+constexpr std::array<double, kTerms> kRoofline = {1.25, 1.25, 1.25, 2, 0, 0.1, 0,    0, 0,
+                                                  0,    1.67, 2,    2, 2, 2,   1.67, 0, 0};
 
-StepBits bits_of(const WeightTypes& types, double kv_bits) { return {types.linear_bits, types.expert_bits, kv_bits}; }
+StepBits bits_of(const WeightTypes& types, double kv_bits) {
+  return {types.linear_bits, types.expert_bits, kv_bits};
+}
 
 Status check_layout(const ModelCard& card, const ParallelLayout& layout) {
   if (layout.tp < 1 || layout.pp < 1 || layout.dp < 1 || layout.ep < 1 || layout.cp < 1)

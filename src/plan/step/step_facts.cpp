@@ -70,14 +70,25 @@ StepFacts facts_of(const ModelCard& card) {
   for (const CardTensor& tensor : card.tensors) {
     const double elements = static_cast<double>(tensor.elements());
     switch (tensor.role) {
-      case TensorRole::kAttention: facts.attention_weights += elements; break;
+      case TensorRole::kAttention:
+        facts.attention_weights += elements;
+        break;
       case TensorRole::kFfn:
-      case TensorRole::kSharedExpert: facts.ffn_weights += elements; break;
-      case TensorRole::kExperts: facts.expert_weights += elements; break;
-      case TensorRole::kHead: facts.head_weights += elements, head = true; break;
-      case TensorRole::kEmbedding: embedding += elements; break;
+      case TensorRole::kSharedExpert:
+        facts.ffn_weights += elements;
+        break;
+      case TensorRole::kExperts:
+        facts.expert_weights += elements;
+        break;
+      case TensorRole::kHead:
+        facts.head_weights += elements, head = true;
+        break;
+      case TensorRole::kEmbedding:
+        embedding += elements;
+        break;
       case TensorRole::kRouter:
-      case TensorRole::kNorm: break;
+      case TensorRole::kNorm:
+        break;
     }
   }
   if (!head) facts.head_weights = embedding > 0 ? embedding : static_cast<double>(spec.hidden) * spec.vocab;
@@ -142,7 +153,8 @@ std::optional<StepFacts> facts_from_name(const std::string& name) {
 
 std::optional<StepFacts> facts_for(const std::string& model) {
   // Only names: a row of a table must not make the program read a file of this machine.
-  const bool path = model.empty() || model.front() == '.' || model.front() == '/' || model.find("..") != std::string::npos;
+  const bool path =
+      model.empty() || model.front() == '.' || model.front() == '/' || model.find("..") != std::string::npos;
   if (path || model.size() > 200) return std::nullopt;
   if (const auto card = read_model_card(model)) return facts_of(*card);
   return facts_from_name(model);

@@ -29,9 +29,9 @@ constexpr std::array<TermInfo, kTerms> kInfo = {{{"dense weights", 0},
                                                  {"prefill request", 2},
                                                  {"prefill token", 2}}};
 
-constexpr double kExchangeBits = 16;        // activations are summed in 16 bits
-constexpr double kReservedBytes = 2e9;      // CUDA context, activations, graphs
-constexpr double kMemoryFraction = 0.92;    // what engines let weights and KV fill (vLLM's and TensorRT-LLM's 0.9)
+constexpr double kExchangeBits = 16;      // activations are summed in 16 bits
+constexpr double kReservedBytes = 2e9;    // CUDA context, activations, graphs
+constexpr double kMemoryFraction = 0.92;  // what engines let weights and KV fill (vLLM's and TensorRT-LLM's 0.9)
 
 double peak_flops(const Hardware& hardware, double bits) {
   // Weights of 4 bits without 4-bit arithmetic are widened to 16: the operands are 16 bits then.
@@ -47,10 +47,22 @@ double peak_flops(const Hardware& hardware, double bits) {
 // What narrower types lose, from the operator tables (op_gemm.csv, matrices of 20 M weights and more): memory-bound
 // products reach 0.66 to 0.79 of the bandwidth in BF16 and 0.43 to 0.62 in FP8, arithmetic-bound ones 0.70 to 0.80 of
 // the peak in BF16 and 0.45 to 0.54 in FP8. As powers of 16 / bits, relative to 16 bits.
-double memory_loss(double bits) { return std::pow(16 / std::min(16.0, bits), 0.4); }
-double arithmetic_loss(double bits) { return std::pow(16 / std::min(16.0, bits), 0.7); }
+double memory_loss(double bits) {
+  return std::pow(16 / std::min(16.0, bits), 0.4);
+}
+double arithmetic_loss(double bits) {
+  return std::pow(16 / std::min(16.0, bits), 0.7);
+}
 
-double seconds(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
+double seconds(double amount, double rate) {
+  return rate > 0 ? amount / rate : 0;
+}
+
+// Bytes per second and direction: the domain's links, or the network where the devices outnumber a domain.
+double link_rate(const Hardware& hardware, const ParallelLayout& layout) {
+  const bool network = layout.stage_devices() > hardware.domain && hardware.nic_gbit > 0;
+  return std::max(1.0, network ? hardware.nic_gbit / 8 : hardware.link_gbs) * 1e9;
+}
 
 // All-reduce over tp devices moves each row 2 (tp - 1) / tp times, two times a layer; with attention groups the rows
 // go to the devices of their experts and back instead, in 12 bits on the mean of both ways.
@@ -59,15 +71,22 @@ double exchange_bytes(const StepFacts& f, const ParallelLayout& layout, double r
   const double tp = layout.tp, devices = layout.stage_devices();
   if (layout.tp > 1) bytes += 2 * f.layers * rows_of_group * f.hidden * kExchangeBits / 8 * 2 * (tp - 1) / tp;
   if (layout.dp > 1 && f.experts > 0)
-    bytes += 2 * f.layers * rows_of_group * f.hidden * std::min(f.experts_used, devices) * 1.5 * (devices - 1) / devices;
+    bytes +=
+        2 * f.layers * rows_of_group * f.hidden * std::min(f.experts_used, devices) * 1.5 * (devices - 1) / devices;
   return bytes;
 }
 
 }  // namespace
 
-std::string_view term_name(int term) { return kInfo[static_cast<std::size_t>(term)].name; }
-int term_kind(int term) { return kInfo[static_cast<std::size_t>(term)].kind; }
-bool is_prefill_term(int term) { return term >= kTermPrefillMath; }
+std::string_view term_name(int term) {
+  return kInfo[static_cast<std::size_t>(term)].name;
+}
+int term_kind(int term) {
+  return kInfo[static_cast<std::size_t>(term)].kind;
+}
+bool is_prefill_term(int term) {
+  return term >= kTermPrefillMath;
+}
 
 StepLoad load_of(const StepShape& shape) {
   StepLoad load;
@@ -83,12 +102,13 @@ StepTerms step_terms(const StepFacts& f, const Hardware& hardware, const Paralle
                      const StepLoad& load) {
   StepTerms terms{};
   const double tp = layout.tp, dp = layout.dp, devices = layout.stage_devices();
-  const double bandwidth = hardware.bandwidth_gbs * 1e9, link = std::max(1.0, hardware.link_gbs) * 1e9;
+  const double bandwidth = hardware.bandwidth_gbs * 1e9, link = link_rate(hardware, layout);
   const double dense_weights = f.attention_weights + f.ffn_weights;
   const double used_weights = f.experts > 0 ? f.expert_weights * f.experts_used / f.experts : 0;
   const double group = std::max(load.sequences / dp, load.sequences > 0 ? 1.0 : 0.0);  // of one attention group
   const double rows = load.sequences + load.prompt_tokens;
-  terms[kTermDense] = 1e3 * memory_loss(bits.linear) * seconds((dense_weights * bits.linear + f.head_weights * 16) / 8 / tp, bandwidth);
+  terms[kTermDense] =
+      1e3 * memory_loss(bits.linear) * seconds((dense_weights * bits.linear + f.head_weights * 16) / 8 / tp, bandwidth);
   if (f.experts > 0 && rows > 0) {
     const double chosen = 1 - std::pow(1 - f.experts_used / f.experts, std::max(1.0, rows));
     terms[kTermExperts] =

@@ -1,0 +1,61 @@
+#include "plan/silicon/step_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "plan/silicon/validate_silicon.h"
+#include "plan/step/fitted_step.h"
+
+namespace weir::plan {
+
+Result<Report> step_report(const StepQuestion& q) {
+  WEIR_RETURN_IF_ERROR(make_step_model(q.card, q.hardware, q.layout, q.types, q.kv_bits, q.backend));
+  SiliconRow row;
+  row.facts = facts_of(q.card);
+  row.hardware = q.hardware;
+  row.layout = row.prefill_layout = q.layout;
+  row.bits = {q.types.linear_bits, q.types.expert_bits, q.kv_bits};
+  row.input_tokens = q.input_tokens;
+  row.output_tokens = q.output_tokens;
+  row.concurrency = q.concurrency;
+  row.ttft_ms = row.tpot_ms = 1;
+  const auto groups = measured_groups(q.card.name, q.hardware, q.backend, row.bits);
+  row.backend = groups[0];
+  row.system = groups[1];
+  row.model = groups[3];
+  row.version = groups[5].substr(groups[5].rfind('|') + 1);
+  Report report;
+  report.text = fmt::format("{} on {} {}, {} requests of {} + {} tokens\n", q.card.name, q.hardware.name,
+                            q.layout.name(), q.concurrency, q.input_tokens, q.output_tokens);
+  report.json = {{"model", q.card.name}, {"hardware", q.hardware.name}, {"layout", q.layout.name()}};
+  for (const Latency latency : {Latency::kTpot, Latency::kTtft}) {
+    const SiliconModel& model = shared_model(row.kind(), latency);
+    const Interval interval = past_errors(row.kind(), latency).at(model.support(row));
+    const double ms = std::exp(model.log_ms(row));
+    const auto name = kLatencyNames[static_cast<std::size_t>(latency)];
+    report.text += fmt::format("{}: {:.2f} ms, 90 % interval {:.2f} to {:.2f} ms\n", name, ms,
+                               ms * std::exp(interval.low), ms * std::exp(interval.high));
+    report.json[std::string(name)] = {
+        {"ms", ms}, {"low_ms", ms * std::exp(interval.low)}, {"high_ms", ms * std::exp(interval.high)}};
+  }
+  const double running = running_requests(row);
+  report.text +=
+      fmt::format("of {} requests {:.0f} run at once\nTPOT by terms (coefficient x bound):\n", q.concurrency, running);
+  const auto weights = shared_model(row.kind(), Latency::kTpot).coefficients(groups);
+  const StepTerms terms = tpot_terms(row);
+  auto parts = nlohmann::ordered_json::object();
+  for (int term = 0; term < kTerms; ++term) {
+    const auto i = static_cast<std::size_t>(term);
+    if (terms[i] <= 0) continue;
+    report.text += fmt::format("  {:<24} {:>7.3f} x {:>9.4f} ms = {:>8.3f} ms\n", term_name(term), weights[i], terms[i],
+                               weights[i] * terms[i]);
+    parts[std::string(term_name(term))] = {
+        {"coefficient", weights[i]}, {"bound_ms", terms[i]}, {"ms", weights[i] * terms[i]}};
+  }
+  report.json["running_requests"] = running;
+  report.json["terms"] = std::move(parts);
+  return report;
+}
+
+}  // namespace weir::plan
