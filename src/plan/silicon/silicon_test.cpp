@@ -1,0 +1,205 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+
+#include "plan/silicon/intervals.h"
+#include "plan/silicon/silicon_model.h"
+#include "plan/silicon/validate_silicon.h"
+#include "plan/step/fitted_step.h"
+
+namespace weir::plan {
+namespace {
+
+constexpr char kHead[] =
+    "id,silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,"
+    "moe_quant_mode,batch_size,tp_size,pp_size,attention_dp_size,moe_tp_size,moe_ep_size,silicon_ttft_ms,"
+    "silicon_tpot_ms\n";
+
+Result<SiliconTable> read(const std::string& rows) {
+  return read_silicon(kHead + rows, "rows.csv");
+}
+
+TEST(Hierarchy, RecoversTheCoefficientsThatMadeTheRows) {
+  HierarchyPrior prior;
+  prior.start = {1, 1};
+  prior.kind = {0, 1};
+  prior.kind_sd = {2, 2};
+  prior.base_scale = 5;
+  prior.levels = {{0.5, true}};
+  std::vector<HierarchyRow> rows;
+  std::mt19937 random(7);
+  for (int i = 0; i < 400; ++i) {
+    const double a = 1 + static_cast<double>(random() % 1000) / 10, b = 1 + static_cast<double>(random() % 1000) / 10;
+    const bool other = i % 2 == 0;  // its first coefficient is half as large again
+    rows.push_back({{a, b}, {other ? "other" : "one"}, std::log((other ? 3.0 : 2.0) * a + 0.5 * b)});
+  }
+  rows[10].log_y += 3;  // a faulty row must not decide
+  std::vector<const HierarchyRow*> pointers;
+  for (const auto& row : rows) pointers.push_back(&row);
+  const Hierarchy fit = Hierarchy::fit(pointers, prior);
+  EXPECT_NEAR(fit.coefficients({"one"})[0], 2.0, 0.02);
+  EXPECT_NEAR(fit.coefficients({"other"})[0], 3.0, 0.03);
+  EXPECT_NEAR(fit.coefficients({"one"})[1], 0.5, 0.01);
+  const double unseen = fit.coefficients({"new"})[0];
+  EXPECT_GT(unseen, 2.0);
+  EXPECT_LT(unseen, 3.0);
+}
+
+TEST(GroupOffsets, ShrinksGroupsOfFewRowsMore) {
+  GroupOffsets offsets;
+  std::vector<std::vector<std::string>> keys;
+  std::vector<double> residuals;
+  for (int i = 0; i < 50; ++i) keys.push_back({"many"}), residuals.push_back(0.1);
+  keys.push_back({"few"}), residuals.push_back(0.1);
+  offsets.fit(keys, residuals, {0.1}, 0.1);
+  EXPECT_NEAR(offsets.at({"many"}), 0.1, 0.005);
+  EXPECT_LT(offsets.at({"few"}), 0.08);
+  EXPECT_EQ(offsets.at({"new"}), 0);
+}
+
+TEST(Neighbours, PassesThroughWhatItSawAndForgetsFarAway) {
+  Neighbours smooth;
+  std::vector<NeighbourPoint> points;
+  std::vector<double> residuals;
+  for (int i = 0; i < 20; ++i) {
+    points.push_back({"a", {0.2 * i}});
+    residuals.push_back(0.1 * std::sin(0.2 * i));
+  }
+  smooth.fit(points, residuals, 0.2, 0.01);
+  EXPECT_NEAR(smooth.at({"a", {1.1}}), 0.1 * std::sin(1.1), 0.01);
+  EXPECT_NEAR(smooth.at({"a", {50}}), 0, 1e-6);
+  EXPECT_EQ(smooth.at({"b", {1.1}}), 0);
+}
+
+TEST(Neighbours, RefusesWhatIsNotPositiveDefinite) {
+  std::vector<double> a = {1, 2, 2, 1}, b = {1, 1};
+  EXPECT_FALSE(solve_positive(a, 2, b));
+}
+
+TEST(Intervals, HoldNineInTenOfNewErrors) {
+  std::mt19937 random(3);
+  std::normal_distribution<double> error(0.05, 0.2);
+  std::vector<double> past;
+  for (int i = 0; i < 2000; ++i) past.push_back(error(random));
+  const Interval interval = interval_of(past);
+  int held = 0;
+  for (int i = 0; i < 4000; ++i) held += interval.holds(error(random)) ? 1 : 0;
+  EXPECT_NEAR(held / 4000.0, 0.9, 0.02);
+}
+
+TEST(Intervals, FewErrorsGiveWideIntervals) {
+  const Interval few = interval_of({0.1, -0.2});
+  EXPECT_LE(few.low, -0.4);
+  EXPECT_GE(few.high, 0.4);
+  Intervals empty;
+  EXPECT_GE(empty.at(Support::kMany).high, 1);
+}
+
+TEST(Silicon, FoldsAreDisjointAndKeepRepeatsTogether) {
+  std::map<std::string, int> fold;
+  std::array<int, kFolds> sizes{};
+  for (const SiliconRow* row : shared_silicon().used()) {
+    const int f = fold_of(row->configuration());
+    ASSERT_GE(f, 0);
+    ASSERT_LT(f, kFolds);
+    ++sizes[static_cast<std::size_t>(f)];
+    EXPECT_EQ(fold.try_emplace(row->configuration(), f).first->second, f);
+  }
+  const auto total = shared_silicon().used().size();
+  for (const int size : sizes) EXPECT_NEAR(static_cast<double>(size) / static_cast<double>(total), 0.2, 0.04);
+}
+
+TEST(Silicon, EveryRowHasOneFate) {
+  const SiliconTable& table = shared_silicon();
+  std::size_t sum = 0;
+  for (const auto count : table.fates) sum += count;
+  EXPECT_EQ(sum, table.rows.size());
+  EXPECT_GT(table.fates[static_cast<std::size_t>(RowFate::kUsed)], 3000U);
+}
+
+TEST(Silicon, HostileCellsAreNamedWithLineAndColumn) {
+  const auto bad = read(
+      "1,,vllm,1,Qwen/Qwen3-32B,h100_sxm,fp8,agg,1024,1024,fp8,,16,2,1,1,,,100,10\n"
+      "2,,vllm,1,Qwen/Qwen3-32B,h100_sxm,fp8,agg,1024,1024,fp8,,16,abc,1,1,,,100,10\n");
+  ASSERT_FALSE(bad);
+  EXPECT_NE(bad.error().message.find("rows.csv"), std::string::npos) << bad.error().message;
+  EXPECT_NE(bad.error().message.find('3'), std::string::npos) << bad.error().message;
+  EXPECT_NE(bad.error().message.find("tp_size"), std::string::npos) << bad.error().message;
+  for (const char* tp : {"-1", "1e9", "nan", "inf"}) {
+    const auto row =
+        std::string("1,,vllm,1,Qwen/Qwen3-32B,h100_sxm,fp8,agg,1024,1024,fp8,,16,") + tp + ",1,1,,,100,10\n";
+    EXPECT_FALSE(read(row)) << tp;
+  }
+  EXPECT_FALSE(read_silicon("a,b\n1,2\n", "rows.csv"));
+}
+
+TEST(Silicon, UnknownModelsAreEstimatedFromTheirNamesOrSkipped) {
+  const auto table = read(
+      "1,,vllm,1,x/Foo-27B,h100_sxm,fp8,agg,1024,1024,fp8,,16,2,1,1,,,100,10\n"
+      "2,,vllm,1,x/Bar-80B-A3B,h100_sxm,fp8,agg,1024,1024,fp8,fp8,16,2,1,1,2,1,100,10\n"
+      "3,,vllm,1,x/Baz,h100_sxm,fp8,agg,1024,1024,fp8,,16,2,1,1,,,100,10\n"
+      "4,,vllm,1,x/Foo-27B,nosuchgpu,fp8,agg,1024,1024,fp8,,16,2,1,1,,,100,10\n"
+      "5,,vllm,1,../etc/passwd-7B,h100_sxm,fp8,agg,1024,1024,fp8,,16,2,1,1,,,100,10\n");
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(table->rows[0].fate, RowFate::kUsed);
+  EXPECT_EQ(table->rows[0].kind(), RowKind::kDense);
+  EXPECT_NEAR(table->rows[0].facts.active_weights(), 27e9, 1e6);
+  EXPECT_EQ(table->rows[1].kind(), RowKind::kMixture);
+  EXPECT_NEAR(table->rows[1].facts.active_weights(), 3e9, 1e6);
+  EXPECT_EQ(table->rows[2].fate, RowFate::kUnknownModel);
+  EXPECT_EQ(table->rows[3].fate, RowFate::kUnknownHardware);
+  EXPECT_FALSE(table->notes.empty());
+}
+
+TEST(Silicon, SquaredDegreesAreReadAsOne) {
+  const auto table =
+      read("1,,trtllm,1,deepseek-ai/DeepSeek-R1,b200_sxm,fp8,agg,1024,1024,fp8,fp8,4,1,1,64,8,8,1000,20\n");
+  ASSERT_TRUE(table);
+  const SiliconRow& row = table->rows[0];
+  EXPECT_EQ(row.layout.devices(), 8);
+  EXPECT_EQ(row.layout.dp, 8);
+  EXPECT_EQ(row.layout.ep, 8);
+  EXPECT_EQ(row.concurrency, 256);
+}
+
+TEST(StepFacts, NamesWithoutCountsSayNothing) {
+  EXPECT_FALSE(facts_from_name("gpt-next"));
+  EXPECT_FALSE(facts_from_name("Foo-0B"));
+  EXPECT_FALSE(facts_from_name("Foo-3B-A27B"));
+  EXPECT_FALSE(facts_from_name("B27-B"));
+  ASSERT_TRUE(facts_from_name("foo-1.5b-chat"));
+  EXPECT_NEAR(facts_from_name("foo-1.5b-chat")->active_weights(), 1.5e9, 1e5);
+}
+
+TEST(FittedStep, MoreWorkTakesLongerAndBeatsNoBound) {
+  const auto card = read_model_card("Llama-3.1-70B");
+  ASSERT_TRUE(card);
+  const auto hardware = find_hardware("H200-SXM");
+  ASSERT_TRUE(hardware);
+  const auto types = parse_weight_types("fp8");
+  ASSERT_TRUE(types);
+  ParallelLayout layout;
+  layout.tp = 2;
+  const auto model = make_step_model(*card, *hardware, layout, *types, 8, "vllm");
+  ASSERT_TRUE(model) << model.error().message;
+  StepShape one, many, prompt;
+  one.add(1000, 1001, true);
+  for (int i = 0; i < 64; ++i) many.add(1000, 1001, true);
+  prompt.add(0, 8192, true);
+  EXPECT_GT((*model)->step_s(one), 70e9 / 2 / 4.8e12);
+  EXPECT_GT((*model)->step_s(many), (*model)->step_s(one));
+  EXPECT_GT((*model)->step_s(prompt), 8192 * 2 * 70e9 / 2 / 1979e12);
+  EXPECT_LT((*model)->step_s(prompt), 10 * 8192 * 2 * 70e9 / 2 / 1979e12);
+  EXPECT_EQ((*model)->step_s(StepShape{}), 0);
+  layout.tp = 3;
+  EXPECT_FALSE(make_step_model(*card, *hardware, layout, *types, 8));
+  layout.tp = 2;
+  EXPECT_FALSE(make_step_model(*card, *hardware, layout, *types, 8, "nosuch"));
+}
+
+}  // namespace
+}  // namespace weir::plan
