@@ -225,6 +225,10 @@ double find_tick(const std::vector<Request>& requests) {
 Result<Trace> read_trace(const std::string& path, std::size_t limit) {
   std::ifstream in(path);
   if (!in) return fail_at("trace", ErrorCode::kNotFound, "--trace {}: cannot read it", printable(path));
+  return parse_trace(in, path, limit);
+}
+
+Result<Trace> parse_trace(std::istream& in, const std::string& path, std::size_t limit) {
   Trace trace;
   trace.path = path;
   std::optional<Columns> columns;
