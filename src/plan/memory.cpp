@@ -139,8 +139,8 @@ std::string all_terms(const MemoryUse& memory) {
 std::string advice(const ModelCard& card, const Hardware& hardware, const MemoryOptions& options, std::int64_t tokens) {
   MemoryOptions wider = options;
   for (wider.layout.tp = options.layout.tp * 2; wider.layout.tp <= card.spec.heads; wider.layout.tp *= 2) {
-    wider.layout.ep =
-        options.layout.ep == options.layout.stage_devices() ? wider.layout.stage_devices() : options.layout.ep;
+    const bool spread = options.layout.ep > 1 && options.layout.ep == options.layout.stage_devices();
+    wider.layout.ep = spread ? wider.layout.stage_devices() : options.layout.ep;
     const auto memory = memory_use(card, hardware, wider);
     if (memory && memory->sequences_of(tokens) >= 1)
       return fmt::format("it would fit from {} on ({} devices)", wider.layout.name(), wider.layout.devices());

@@ -84,7 +84,7 @@ TEST(Size, WhatDoesNotFitIsRefusedWithItsTerm) {
   auto report = size_report(query);
   ASSERT_FALSE(report.has_value());
   EXPECT_THAT(report.error().message, HasSubstr("weights do not fit"));
-  EXPECT_THAT(report.error().message, HasSubstr("141.10 GB"));
+  EXPECT_THAT(report.error().message, HasSubstr("141.11 GB"));
   EXPECT_THAT(report.error().message, HasSubstr("TP4"));
   query.subject.layout.tp = 8;
   ASSERT_TRUE(size_report(query).has_value()) << size_report(query).error().message;
