@@ -87,11 +87,13 @@ class Writer {
 
   void links() {
     const int layers = subject_.card.spec.layers;
-    const double page = bytes_ / static_cast<double>(prefix_) * query_.page_tokens;
+    const double page = model_.piece_bytes(bytes_, prefix_, query_.page_tokens, false);
     const double suffix_s = model_.prefill_s(prefix_, query_.suffix), whole_s = model_.prefill_s(0, prefix_);
-    text(fmt::format("\npages of {} tokens ({}, {} a layer)\n  {:<14} {:>9} {:>10} {:>10} {:>9}  {:<22} {:<22} {}\n",
-                     query_.page_tokens, decimal_bytes(page), decimal_bytes(page / layers), "link", "GB/s", "transfer",
-                     "by layers", "verdict", "fetch from (whole)", "fetch from (by layers)", "hidden by a suffix of"));
+    text(
+        fmt::format("\npages of {} tokens (a device moves {} at once, {} by layers)\n  {:<14} {:>9} {:>10} {:>10} "
+                    "{:>9}  {:<22} {:<22} {}\n",
+                    query_.page_tokens, decimal_bytes(page), decimal_bytes(page / layers), "link", "GB/s", "transfer",
+                    "by layers", "verdict", "fetch prefixes of", "by layers, of", "hidden by a suffix of"));
     for (const KvLink& link : links_) {
       const double whole = transfer_s(link, bytes_, page), layered = transfer_s(link, bytes_, page / layers);
       const double exposed = exposed_s(layered, suffix_s, layers);
@@ -104,8 +106,13 @@ class Writer {
       crossover.layerwise = true;
       const auto from_layered = crossover_prefix(model_, link, crossover);
       const std::int64_t hiding = hiding_suffix(layered);
-      const auto tokens = [](const std::optional<std::int64_t>& n) {
-        return n ? fmt::format("{} tokens", *n) : "never";
+      const auto tokens = [](const std::optional<Crossover>& found) {
+        return !found      ? "never"
+               : found->to ? fmt::format("{} to {}", found->from, *found->to)
+                           : fmt::format("{} on", found->from);
+      };
+      const auto range = [](const std::optional<Crossover>& found) {
+        return found ? Json{{"from", found->from}, {"to", found->to ? Json(*found->to) : Json()}} : Json();
       };
       report_.json["links"].push_back({{"name", link.name},
                                        {"gbs", link.gbs},
@@ -117,8 +124,8 @@ class Writer {
                                        {"layerwise_exposed_s", exposed},
                                        {"exposed_behind_its_own_prefill_s", behind_prefill},
                                        {"pays", pays},
-                                       {"crossover_tokens", from ? Json(*from) : Json()},
-                                       {"crossover_layerwise_tokens", from_layered ? Json(*from_layered) : Json()},
+                                       {"crossover_tokens", range(from)},
+                                       {"crossover_layerwise_tokens", range(from_layered)},
                                        {"hidden_by_suffix_tokens", hiding > 0 ? Json(hiding) : Json()}});
       text(fmt::format("  {:<14} {:>9.4g} {:>10} {:>10} {:>9}  {:<22} {:<22} {}\n", link.name, link.gbs,
                        seconds_text(whole), seconds_text(exposed), pays ? "fetch" : "recompute", tokens(from),
@@ -141,11 +148,12 @@ class Writer {
     text("   unused\n");
     for (const int page_tokens : {1, 8, 16, 32, 64, 128, 256, 512}) {
       const double page = bytes_ / static_cast<double>(prefix_) * page_tokens;
+      const double piece = model_.piece_bytes(bytes_, prefix_, page_tokens, false);
       const double waste = internal_waste(subject_.card, subject_.kv_bits, page_tokens, prefix_).waste();
       Json row = {{"page_tokens", page_tokens}, {"bytes", page}, {"waste", waste}};
       text(fmt::format("  {:>6} {:>10}", page_tokens, decimal_bytes(page)));
       for (const KvLink& link : links_) {
-        const double whole = link_efficiency(link, page), layered = link_efficiency(link, page / layers);
+        const double whole = link_efficiency(link, piece), layered = link_efficiency(link, piece / layers);
         row["efficiency"][link.name] = {{"page", whole}, {"layer", layered}};
         text(fmt::format(" {:>7.1f}/{:>5.1f} %", 100 * whole, 100 * layered));
       }

@@ -21,10 +21,12 @@ double linked(const Hardware& hardware, int devices) {
 std::vector<KvLink> standard_links(const Hardware& hardware, int devices) {
   // Latencies and depths are orders of magnitude, for the cost of small pages; a measurement replaces them by hand.
   std::vector<KvLink> links;
-  links.push_back({"HBM", hardware.bandwidth_gbs * devices / 2, 2, 256, "a copy inside a device: read and written"});
+  links.push_back(
+      {"HBM", hardware.bandwidth_gbs * devices / 2, 2, 256.0 * devices, "a copy inside a device: read and written"});
   if (linked(hardware, devices) > 0)
-    links.push_back({"peer", linked(hardware, devices), 5, 64, "devices' links: " + hardware.link});
-  if (hardware.pcie_gbs > 0) links.push_back({"DRAM", hardware.pcie_gbs * devices, 10, 64, "host memory over PCIe"});
+    links.push_back({"peer", linked(hardware, devices), 5, 64.0 * devices, "devices' links: " + hardware.link});
+  if (hardware.pcie_gbs > 0)
+    links.push_back({"DRAM", hardware.pcie_gbs * devices, 10, 64.0 * devices, "host memory over PCIe"});
   links.push_back({"NVMe", 28, 80, 256, "four drives of 7 GB/s"});
   links.push_back({"RDMA", 50, 5, 128, "400 Gbit/s"});
   links.push_back({"Ethernet-100", 12.5, 50, 64, "100 Gbit/s, TCP"});
@@ -90,6 +92,12 @@ double RecomputeModel::prefill_s(std::int64_t cached, std::int64_t suffix) const
   return bound_of(operators_of(card, prefill_shape(cached, suffix), options), hardware).step_s / share;
 }
 
+double RecomputeModel::piece_bytes(double kv_bytes, std::int64_t of_tokens, int tokens, bool layerwise) const {
+  const bool latent = card.spec.latent.rank > 0;
+  const double parts = latent ? 1 : std::min(options.layout.tp, card.spec.kv_heads);
+  return kv_bytes / static_cast<double>(of_tokens) * tokens / parts / (layerwise ? card.spec.layers : 1);
+}
+
 double reuse_bandwidth_gbs(const RecomputeModel& model, std::int64_t prefix) {
   const auto bound = bound_of(operators_of(model.card, prefill_shape(0, prefix), model.options), model.hardware);
   return sequence_kv_bytes(model.card, model.options.kv_bits, prefix) / (bound.compute_s / model.share) / 1e9;
@@ -100,32 +108,37 @@ double mooncake_bandwidth_gbs(double hidden, double gqa, double prefix, double f
          1e9;
 }
 
-std::optional<std::int64_t> crossover_prefix(const RecomputeModel& model, const KvLink& link,
-                                             const CrossoverQuery& query) {
+std::optional<Crossover> crossover_prefix(const RecomputeModel& model, const KvLink& link,
+                                          const CrossoverQuery& query) {
   const int layers = model.card.spec.layers;
   const auto pays = [&](std::int64_t prefix) {
     const double bytes = sequence_kv_bytes(model.card, model.options.kv_bits, prefix);
-    const double page = bytes / static_cast<double>(prefix) * query.page_tokens;
+    const double whole_s =
+        transfer_s(link, bytes, model.piece_bytes(bytes, prefix, query.page_tokens, query.layerwise));
     const double suffix_s = model.prefill_s(prefix, query.suffix);
-    const double fetch_s = query.layerwise ? exposed_s(transfer_s(link, bytes, page / layers), suffix_s, layers)
-                                           : transfer_s(link, bytes, page);
+    const double fetch_s = query.layerwise ? exposed_s(whole_s, suffix_s, layers) : whole_s;
     return suffix_s + fetch_s < model.prefill_s(0, prefix + query.suffix);
   };
-  // Steps of a fifth: what recomputing costs grows faster than the bytes, so that the answer changes once.
-  std::int64_t lost = 0;
-  for (std::int64_t prefix = query.page_tokens; prefix <= query.most; prefix = std::max(prefix + 1, prefix * 6 / 5)) {
-    if (!pays(prefix)) {
-      lost = prefix;
-      continue;
-    }
-    std::int64_t low = lost, high = prefix;
-    while (lost > 0 && high - low > 1) {
+  // The first prefix after `low`, where it is one thing, up to `high`, where it is the other, that is the other.
+  const auto turn = [&](std::int64_t low, std::int64_t high, bool paying) {
+    while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
-      (pays(middle) ? high : low) = middle;
+      (pays(middle) == paying ? high : low) = middle;
     }
     return high;
+  };
+  std::optional<Crossover> found;
+  std::int64_t last = 0;
+  for (std::int64_t prefix = query.page_tokens; prefix <= query.most; prefix = std::max(prefix + 1, prefix * 6 / 5)) {
+    const bool now = pays(prefix);
+    if (!found && now) found = Crossover{.from = last > 0 ? turn(last, prefix, true) : prefix};
+    if (found && !now) {
+      found->to = turn(last, prefix, false) - 1;
+      break;
+    }
+    last = prefix;
   }
-  return std::nullopt;
+  return found;
 }
 
 }  // namespace weir::plan

@@ -16,7 +16,7 @@
 
 namespace weir::plan {
 
-// Bandwidth of the whole instance, one direction.
+// Bandwidth and depth of the whole instance, one direction.
 struct KvLink {
   std::string name;
   double gbs = 0;
@@ -45,6 +45,8 @@ struct RecomputeModel {
   OperatorOptions options;
   double share = 1;  // of the peaks and the bandwidth that kernels reach
   double prefill_s(std::int64_t cached, std::int64_t suffix) const;
+  // Bytes of one operation that moves `tokens` tokens of one device: its heads' part.
+  double piece_bytes(double kv_bytes, std::int64_t of_tokens, int tokens, bool layerwise) const;
 };
 
 // Mooncake's question (Qin et al., FAST'25, eq. 2), for any model: the bandwidth in GB/s above which fetching the KV of
@@ -54,15 +56,19 @@ double reuse_bandwidth_gbs(const RecomputeModel& model, std::int64_t prefix);
 // of Llama 3 70B; `flops`: G; `element_bytes`: s.
 double mooncake_bandwidth_gbs(double hidden, double gqa, double prefix, double flops, double element_bytes);
 
-// The shortest prefix from which fetching is faster than computing, before `suffix` more tokens are computed; nullopt:
-// none up to `most`. `page_tokens`: a link's operations move that many tokens, of one layer where `layerwise`.
+// Prefixes for which fetching is faster than computing, before `suffix` more tokens are computed: from the shortest to
+// the last before computing is faster again (a transfer that hides behind the suffix may outgrow it). nullopt: none up
+// to `most`. `page_tokens`: a link's operations move that many tokens, of one layer where `layerwise`.
 struct CrossoverQuery {
   std::int64_t suffix = 512, most = 131072;
   int page_tokens = 16;
   bool layerwise = false;
 };
-std::optional<std::int64_t> crossover_prefix(const RecomputeModel& model, const KvLink& link,
-                                             const CrossoverQuery& query);
+struct Crossover {
+  std::int64_t from = 0;
+  std::optional<std::int64_t> to;  // nullopt: `most` and perhaps beyond
+};
+std::optional<Crossover> crossover_prefix(const RecomputeModel& model, const KvLink& link, const CrossoverQuery& query);
 
 struct KvQuery {
   SubjectQuery subject;

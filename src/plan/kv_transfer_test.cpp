@@ -50,20 +50,31 @@ TEST(KvTransfer, TheCrossoverIsWhereTheVerdictChanges) {
   const CrossoverQuery query{.suffix = 512, .most = 131072};
   const auto total = [&](const KvLink& link, std::int64_t prefix) {
     const double bytes = sequence_kv_bytes(card, 16, prefix);
-    return model.prefill_s(prefix, 512) + transfer_s(link, bytes, 16 * 327680.0) - model.prefill_s(0, prefix + 512);
+    return model.prefill_s(prefix, 512) + transfer_s(link, bytes, 16 * 327680.0 / 8) - model.prefill_s(0, prefix + 512);
   };
   const KvLink slow{.name = "slow", .gbs = 10, .latency_us = 1000, .depth = 64};
   const auto from = crossover_prefix(model, slow, query);
   ASSERT_TRUE(from.has_value());
-  EXPECT_LT(total(slow, *from), 0);
-  EXPECT_GE(total(slow, *from - 1), 0);
-  EXPECT_EQ(crossover_prefix(model, {.name = "fast", .gbs = 50}, query), 16);
-  EXPECT_EQ(crossover_prefix(model, {.name = "wet string", .gbs = 0.1}, query), std::nullopt);
+  EXPECT_GT(from->from, 16);
+  EXPECT_LT(total(slow, from->from), 0);
+  EXPECT_GE(total(slow, from->from - 1), 0);
+  const auto fast = crossover_prefix(model, {.name = "fast", .gbs = 50}, query);
+  ASSERT_TRUE(fast.has_value());
+  EXPECT_EQ(fast->from, 16);
+  EXPECT_FALSE(fast->to.has_value());
+  EXPECT_FALSE(crossover_prefix(model, {.name = "wet string", .gbs = 0.1}, query).has_value());
   // Beside computing, a slower link does.
   CrossoverQuery layered = query;
   layered.layerwise = true;
   layered.suffix = 8192;
-  EXPECT_LE(crossover_prefix(model, slow, layered).value_or(1 << 30), *from);
+  const auto beside = crossover_prefix(model, slow, layered);
+  ASSERT_TRUE(beside.has_value());
+  EXPECT_LE(beside->from, from->from);
+  // 512 tokens hide the transfer of a short prefix on a slow link, not that of a long one.
+  layered.suffix = 512;
+  const auto short_ones = crossover_prefix(model, {.name = "narrow", .gbs = 2}, layered);
+  ASSERT_TRUE(short_ones.has_value());
+  EXPECT_TRUE(short_ones->to.has_value());
 }
 
 TEST(KvTransfer, TheReportKnowsWhatHidesATransfer) {

@@ -122,10 +122,10 @@ std::string kv_arithmetic(const ModelCard& card, const KvCost& cost, double kv_b
   if (full + windowed > 0) {
     const double doubled = 2 * (cost.full + cost.windowed);
     text += fmt::format(
-        "  the factor 2 is keys and values and stands once. Formulas that give {} bytes apply it twice: they take "
-        "\"KV\n"
-        "  size\" for that of one of the two, or {} bits for a byte count that has the 2 in it already\n",
-        grouped(doubled), kv_bits);
+        "  the factor 2 is keys and values, and stands once. Formulas that come to {} bytes count it twice: before a "
+        "size\n"
+        "  per token that already holds both, or once more for the {:g} bytes of an element\n",
+        grouped(doubled), bytes);
     if (spec.kv_heads < spec.heads) {
       text += fmt::format("  and by the {} query heads it would be {} times as much: those keep nothing\n", spec.heads,
                           spec.heads / spec.kv_heads);
