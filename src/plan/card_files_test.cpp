@@ -35,8 +35,7 @@ TEST(CardFiles, ACardCountsWhatTheLoaderFinds) {
     ASSERT_TRUE(card.has_value()) << card.error().message;
     ++compared;
     EXPECT_TRUE(card->exact_bytes) << path;
-    // GGUF may have biases that a card leaves out; tiny models feel them.
-    EXPECT_NEAR(card->parameters() / elements_of(*model), 1, 0.01) << path;
+    EXPECT_NEAR(card->parameters() / elements_of(*model), 1, 1e-6) << path;
     EXPECT_LE(card->weight_bytes, model->file_bytes) << path;
     if (path.find("quant") != std::string::npos) continue;
     double bytes = 0;
