@@ -107,6 +107,13 @@ Status check_spec(const ScenarioSpec& spec) {
   if (spec.num_blocks < 0 || spec.num_blocks > 1'000'000'000)
     return wrong("num-kv-blocks", spec.num_blocks, "1 to 1e9 are possible");
   if (spec.tiers.size() > kMostTiers) return wrong("tier", spec.tiers.size(), "at most 8 can be given");
+  // -1 is the default of --link-gbs: as the hardware has it.
+  if (!(spec.link_gbs >= 0 && spec.link_gbs <= 1e9) && spec.link_gbs != -1) {
+    return wrong("link-gbs", spec.link_gbs, "0 to 1e9 GB/s are possible");
+  }
+  if (!(spec.kv_bytes_per_token >= 0 && spec.kv_bytes_per_token <= 1e12)) {
+    return wrong("kv-bytes-per-token", spec.kv_bytes_per_token, "0 to 1e12 are possible");
+  }
   const double overheads[] = {spec.request_overhead_ms, spec.prompt_token_overhead_us, spec.output_overhead_ms,
                               spec.link_latency_ms};
   for (const double value : overheads) {
