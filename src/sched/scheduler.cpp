@@ -97,8 +97,8 @@ struct Scheduler::Impl {
   void admit(Step& step);
   void drop_outdated();
   bool awaits_finish() const {
-    return config.late_finish && std::any_of(sequences.begin(), sequences.end(),
-                                             [](const auto& entry) { return entry.second.has_all(); });
+    return config.late_finish &&
+           std::any_of(sequences.begin(), sequences.end(), [](const auto& entry) { return entry.second.has_all(); });
   }
   void requeue(Sequence& s);
   bool is_long(std::int64_t tokens) const { return config.long_from > 0 && tokens > config.long_from; }

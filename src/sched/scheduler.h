@@ -99,8 +99,8 @@ class Scheduler {
 
   void add(NewSequence sequence);  // check_fits() must have accepted it
   // May be called again only after commit(). Before that, finish() what has all its tokens: max_tokens of them (with
-  // late_finish one call later), or, with max_tokens 0, the computed prompt. `now_s` is for policies that look at waiting times; none of these does.
-  // The plan stays valid until the next call.
+  // late_finish one call later), or, with max_tokens 0, the computed prompt. `now_s` is for policies that look at
+  // waiting times; none of these does. The plan stays valid until the next call.
   const StepPlan& schedule(double now_s);
   // The planned ranges have been computed. `plan`: what schedule() returned. `sampled`: one token for each range with
   // samples, in plan order; a sequence that is to end with its token is then ended by finish().

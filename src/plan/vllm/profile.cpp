@@ -177,8 +177,8 @@ Result<AttentionTable> AttentionTable::build(std::vector<AttentionPoint> points,
     while (n > 0 && depth < 4 && at[depth] == key(points[n - 1])[depth]) ++depth;
     if (depth == 4) {
       return fail(ErrorCode::kCorruptFile,
-                  "{} has two times for prefill_chunk {}, kv_prefill {}, n_decode {}, kv_decode {}; one is needed", name,
-                  at[0], at[2], at[1], at[3]);
+                  "{} has two times for prefill_chunk {}, kv_prefill {}, n_decode {}, kv_decode {}; one is needed",
+                  name, at[0], at[2], at[1], at[3]);
     }
     for (; depth < 4; ++depth) {
       Axis& axis = table.axes_[open[depth]];

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,7 +47,8 @@ class AttentionTable {
   // `name` is for errors.
   static Result<AttentionTable> build(std::vector<AttentionPoint> points, const std::string& name);
 
-  // Of one pass: `prefill_pairs` of query and key over all prefill rows; `decode_read`: KV entries that decode rows see.
+  // Of one pass: `prefill_pairs` of query and key over all prefill rows; `decode_read`: KV entries that decode rows
+  // see.
   double at(double prefill_rows, double prefill_pairs, double decode_rows, double decode_read) const;
 
  private:
