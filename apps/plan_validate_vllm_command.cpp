@@ -7,19 +7,6 @@
 
 namespace weir::apps {
 
-namespace {
-
-CLI::App& validate_of(CLI::App& plan) {
-  for (CLI::App* there : plan.get_subcommands({})) {
-    if (there->get_name() == "validate") return *there;
-  }
-  auto* validate = plan.add_subcommand("validate", "the planner's predictions beside measurements");
-  validate->require_subcommand(1);
-  return *validate;
-}
-
-}  // namespace
-
 void add_plan_validate_vllm(CLI::App& plan, int& status) {
   auto* command = validate_of(plan).add_subcommand(
       "vllm", "measured vLLM runs, predicted request by request from kernel profiles and arrivals");
