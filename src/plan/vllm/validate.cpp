@@ -44,6 +44,10 @@ Result<double> tpot_error(const std::vector<const Run*>& runs, double factor) {
   return sum / static_cast<double>(runs.size());
 }
 
+bool is_other_on_device(const Run& other, const Run& run) {
+  return other.device.name == run.device.name && other.identity != run.identity;
+}
+
 nlohmann::ordered_json json_of(const RunFigures& figures) {
   nlohmann::ordered_json json;
   for (const Metric& metric : kMetrics) {
@@ -142,7 +146,7 @@ Result<LoadFactor> load_factor(const Run& run, const std::vector<Run>& others) {
   std::vector<const Run*> same;
   LoadFactor found;
   for (const Run& other : others) {
-    if (other.device.name != run.device.name || other.identity == run.identity) continue;
+    if (!is_other_on_device(other, run)) continue;
     same.push_back(&other);
     found.fitted_on.push_back(other.name);
   }
@@ -193,7 +197,9 @@ Result<Report> validate_vllm(const std::string& folder) {
       "vLLM runs predicted from kernel profiles, settings and arrivals; no measured time of a run is used for it.\n"
       "TTFT and E2E count from when the engine read the request. LLMServingSim: that simulator's error on the run.\n\n";
   for (const Run& run : folder.empty() ? known : given) {
-    WEIR_TRY(const Validation one, validate(run, known));
+    const bool device_known =
+        std::any_of(known.begin(), known.end(), [&](const Run& other) { return is_other_on_device(other, run); });
+    WEIR_TRY(const Validation one, validate(run, device_known ? known : given));
     report.text += text_of(one);
     report.json["runs"].push_back(json_of(one));
   }

@@ -2,7 +2,8 @@
 //
 // Nothing of a run's measured times goes into its own prediction. One constant is fitted at all, and never on the run
 // it is used for: the load factor of a device (step_time.h), so that the mean TPOT of the built-in runs on the same
-// device, this one excluded, is right; 1 where there is none. The report says which.
+// device, this one excluded, is right; where there is none, of the others that were given; else 1. The report says
+// which.
 //
 // Definitions, as LLMServingSim's summaries have them: TTFT from when the engine read the request to its first token;
 // TPOT (last - first) / (output - 1), of requests with two tokens or more; E2E from the same start to the last token.
