@@ -19,6 +19,7 @@ void add_plan(CLI::App& app, int& status) {
   add_plan_sim(*plan, status);
   add_plan_validate(*plan, status);
   add_plan_validate_theory(*plan, status);
+  add_plan_validate_vllm(*plan, status);
 }
 
 CLI::App& validate_of(CLI::App& plan) {

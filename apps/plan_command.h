@@ -18,6 +18,7 @@ void add_plan_validate(CLI::App& plan, int& status);  // silicon, ops, published
 void add_plan_sim(CLI::App& plan, int& status);
 void add_plan_goodput(CLI::App& plan, int& status);
 void add_plan_validate_theory(CLI::App& plan, int& status);
+void add_plan_validate_vllm(CLI::App& plan, int& status);
 
 // `weir plan validate`, made by whoever asks first.
 CLI::App& validate_of(CLI::App& plan);
