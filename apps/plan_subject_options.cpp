@@ -11,8 +11,9 @@ constexpr std::array kLayoutOptions = {"--tp", "--pp", "--dp", "--ep", "--cp"};
 }  // namespace
 
 void add_subject_options(CLI::App& command, plan::SubjectQuery& query, HardwareOption hardware) {
-  command.add_option("model", query.model, "Hugging Face folder, config.json, GGUF, or a known model")->required();
-  auto* device = command.add_option("hardware", query.hardware, "a known device, or NAME,field=value,...");
+  command.add_option("model,--model", query.model, "Hugging Face folder, config.json, GGUF, or a known model")
+      ->required();
+  auto* device = command.add_option("hardware,--hardware", query.hardware, "a known device, or NAME,field=value,...");
   if (hardware == HardwareOption::kRequired) device->required();
   command.add_option("--tp", query.layout.tp, "tensor parallelism");
   command.add_option("--pp", query.layout.pp, "pipeline stages");

@@ -254,10 +254,13 @@ Status add_fit(const Asked& asked, Report& report) {
        fmt::format("{} blocks of {} tokens, {} bytes a token", memory.blocks, options.block_tokens,
                    grouped(memory.kv_bytes_per_token)));
   line("unused", memory.memory_bytes - memory.usable_bytes, "left free");
-  report.text += fmt::format("longest context {} tokens; {} sequences of {} tokens at once ({} tokens of KV)\n",
-                             grouped(static_cast<double>(memory.longest_context())),
-                             grouped(static_cast<double>(memory.sequences_of(asked.context))), asked.context,
-                             grouped(static_cast<double>(memory.kv_tokens(asked.context))));
+  report.json["fit"]["model_context"] = subject.card.spec.context_length;
+  report.text += fmt::format(
+      "longest context {} tokens (the model's own: {}); {} sequences of {} tokens at once ({} tokens of KV)\n",
+      grouped(static_cast<double>(memory.longest_context())),
+      grouped(static_cast<double>(subject.card.spec.context_length)),
+      grouped(static_cast<double>(memory.sequences_of(asked.context))), asked.context,
+      grouped(static_cast<double>(memory.kv_tokens(asked.context))));
   return {};
 }
 

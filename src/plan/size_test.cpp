@@ -85,7 +85,7 @@ TEST(Size, WhatDoesNotFitIsRefusedWithItsTerm) {
   ASSERT_FALSE(report.has_value());
   EXPECT_THAT(report.error().message, HasSubstr("weights do not fit"));
   EXPECT_THAT(report.error().message, HasSubstr("141.11 GB"));
-  EXPECT_THAT(report.error().message, HasSubstr("TP4"));
+  EXPECT_THAT(report.error().message, HasSubstr("from TP2 on"));
   query.subject.layout.tp = 8;
   ASSERT_TRUE(size_report(query).has_value()) << size_report(query).error().message;
   query.context = 100'000'000;
