@@ -9,7 +9,7 @@ namespace weir::apps {
 void add_plan(CLI::App& app, int& status) {
   auto* plan = app.add_subcommand("plan", "what a model needs and reaches on given hardware, before it is rented");
   plan->require_subcommand(1);
-  (void)status;
+  add_plan_calibrate(*plan, status);
 }
 
 int print_report(const Result<plan::Report>& report, bool json) {
