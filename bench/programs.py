@@ -4,6 +4,7 @@ A program has a name, a version, prepare(), model_for(pair), settings(work) and 
 Unavailable.
 Python peers keep their model loaded in a worker process, which sleeps while others run; the native programs start anew each time.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -184,7 +185,8 @@ class WorkerPeer(Peer):
 
     def close(self):
         if self.worker:
-            self.worker.stdin.close()
+            with contextlib.suppress(OSError):  # what it did not read any more, when it died
+                self.worker.stdin.close()
             try:
                 self.worker.wait(30)
             except subprocess.TimeoutExpired:

@@ -38,7 +38,7 @@ struct KvManager::Impl {
   explicit Impl(KvConfig given)
       : config(std::move(given)),
         pool(config.num_blocks),
-        index(make_prefix_index(config.prefix_index, config.model_id, config.layout.block_tokens, config.num_blocks)),
+        index(make_prefix_index(config.prefix_index, config.model_id, ids_per_block(), config.num_blocks)),
         run(config.layout.groups.size()) {
     CHECK(!config.layout.groups.empty() && config.layout.block_tokens > 0, "{} groups, {} tokens per block",
           config.layout.groups.size(), config.layout.block_tokens);
@@ -48,6 +48,7 @@ struct KvManager::Impl {
   }
 
   std::int64_t block_tokens() const { return config.layout.block_tokens; }
+  int ids_per_block() const { return config.ids_per_block > 0 ? config.ids_per_block : config.layout.block_tokens; }
   std::size_t groups() const { return config.layout.groups.size(); }
   int window(std::size_t group) const { return config.layout.groups[group].window; }
 
@@ -57,8 +58,9 @@ struct KvManager::Impl {
     return std::max<std::int64_t>(0, computed - window(group) + 1) / block_tokens();
   }
 
-  std::span<const TokenId> tokens_of(std::span<const TokenId> tokens, std::int64_t block) const {
-    return tokens.subspan(static_cast<std::size_t>(block * block_tokens()), static_cast<std::size_t>(block_tokens()));
+  std::span<const TokenId> ids_of(const Text& text, std::int64_t block) const {
+    const auto count = static_cast<std::size_t>(ids_per_block());
+    return text.ids.subspan(static_cast<std::size_t>(block) * count, count);
   }
 
   const Sequence& get(SeqId seq) const {
@@ -68,8 +70,7 @@ struct KvManager::Impl {
   }
   Sequence& get(SeqId seq) { return const_cast<Sequence&>(std::as_const(*this).get(seq)); }
 
-  const BlockName& name_of(PrefixNames& names, std::string_view salt, std::span<const TokenId> tokens,
-                           std::int64_t block) {
+  const BlockName& name_of(PrefixNames& names, std::string_view salt, const Text& text, std::int64_t block) {
     if (!names.has_root) {
       names.root = index->root(salt);
       names.has_root = true;
@@ -77,23 +78,23 @@ struct KvManager::Impl {
     while (static_cast<std::int64_t>(names.blocks.size()) <= block) {
       const auto next = static_cast<std::int64_t>(names.blocks.size());
       const BlockName& parent = names.blocks.empty() ? names.root : names.blocks.back();
-      names.blocks.push_back(index->child(parent, tokens_of(tokens, next)));
+      names.blocks.push_back(index->child(parent, ids_of(text, next)));
     }
     return names.blocks[static_cast<std::size_t>(block)];
   }
 
   // Logical blocks of the longest cached prefix that is valid in every group: full groups need all of its blocks,
   // window groups those that the first query after it sees.
-  std::int64_t match(std::span<const TokenId> tokens, std::string_view salt, PrefixNames& names) {
+  std::int64_t match(const Text& text, std::string_view salt, PrefixNames& names) {
     if (!index) return 0;
-    const std::int64_t limit = (static_cast<std::int64_t>(tokens.size()) - 1) / block_tokens();
+    const std::int64_t limit = (text.tokens - 1) / block_tokens();
     std::int64_t best = 0;
     std::fill(run.begin(), run.end(), 0);
     for (std::int64_t length = 1; length <= limit; ++length) {
-      const BlockName& name = name_of(names, salt, tokens, length - 1);
+      const BlockName& name = name_of(names, salt, text, length - 1);
       bool valid = true;
       for (std::size_t g = 0; g < groups(); ++g) {
-        const bool found = index->find(name, static_cast<int>(g), tokens_of(tokens, length - 1)).has_value();
+        const bool found = index->find(name, static_cast<int>(g), ids_of(text, length - 1)).has_value();
         run[g] = found ? run[g] + 1 : 0;
         if (!found && window(g) == 0) return best;
         valid = valid && run[g] >= length - first_visible(g, length * block_tokens());
@@ -181,9 +182,9 @@ std::uint32_t KvManager::blocks_needed(std::int64_t tokens, std::int64_t step_to
   return impl_->config.layout.blocks_needed(tokens, step_tokens);
 }
 
-std::int64_t KvManager::begin(SeqId seq, std::span<const TokenId> tokens, std::string_view salt, bool use_prefix,
-                              PrefixNames* names, std::int64_t expected_tokens) {
-  CHECK(!tokens.empty(), "sequence {} has no tokens", value(seq));
+std::int64_t KvManager::begin(SeqId seq, Text text, std::string_view salt, bool use_prefix, PrefixNames* names,
+                              std::int64_t expected_tokens) {
+  CHECK(text.tokens > 0, "sequence {} has no tokens", value(seq));
   const auto [it, is_new] = impl_->sequences.try_emplace(value(seq));
   CHECK(is_new, "sequence {} has already begun", value(seq));
   Sequence& s = it->second;
@@ -195,14 +196,14 @@ std::int64_t KvManager::begin(SeqId seq, std::span<const TokenId> tokens, std::s
   if (impl_->index) s.names.blocks.reserve(columns);
   if (!use_prefix) return 0;
 
-  const std::int64_t length = impl_->match(tokens, salt, s.names);
+  const std::int64_t length = impl_->match(text, salt, s.names);
   for (std::size_t g = 0; g < impl_->groups(); ++g) {
     GroupTable& table = s.tables[g];
     table.first_live = std::min(impl_->first_visible(g, length * impl_->block_tokens()), length);
     table.blocks.assign(static_cast<std::size_t>(length), kNoBlock);
     for (std::int64_t i = table.first_live; i < length; ++i) {
-      const auto found = impl_->index->find(s.names.blocks[static_cast<std::size_t>(i)], static_cast<int>(g),
-                                            impl_->tokens_of(tokens, i));
+      const auto found =
+          impl_->index->find(s.names.blocks[static_cast<std::size_t>(i)], static_cast<int>(g), impl_->ids_of(text, i));
       CHECK(found.has_value(), "logical block {} of group {} was found and is gone", i, g);
       impl_->pool.retain(*found);
       table.blocks[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(value(*found));
@@ -212,27 +213,27 @@ std::int64_t KvManager::begin(SeqId seq, std::span<const TokenId> tokens, std::s
   return length * impl_->block_tokens();
 }
 
-PrefixHit KvManager::find_prefix(std::span<const TokenId> tokens, std::string_view salt, PrefixNames& names) const {
+PrefixHit KvManager::find_prefix(Text text, std::string_view salt, PrefixNames& names) const {
   PrefixHit hit;
-  if (tokens.empty()) return hit;
-  const std::int64_t length = impl_->match(tokens, salt, names);
+  if (text.tokens == 0) return hit;
+  const std::int64_t length = impl_->match(text, salt, names);
   hit.tokens = length * impl_->block_tokens();
   for (std::size_t g = 0; g < impl_->groups(); ++g) {
     // Blocks that will leave the window before the text is computed make no room when they go, for others hold them.
     const int window = impl_->window(g);
-    if (window > 0 && static_cast<std::int64_t>(tokens.size()) > window) continue;
+    if (window > 0 && text.tokens > window) continue;
     for (std::int64_t i = 0; i < length; ++i) {
-      const auto found = impl_->index->find(names.blocks[static_cast<std::size_t>(i)], static_cast<int>(g),
-                                            impl_->tokens_of(tokens, i));
+      const auto found =
+          impl_->index->find(names.blocks[static_cast<std::size_t>(i)], static_cast<int>(g), impl_->ids_of(text, i));
       hit.shared_blocks += impl_->pool.references(found.value()) > 0;
     }
   }
   return hit;
 }
 
-std::int64_t KvManager::peek_prefix(std::span<const TokenId> tokens, std::string_view salt) const {
+std::int64_t KvManager::peek_prefix(Text text, std::string_view salt) const {
   PrefixNames names;
-  return find_prefix(tokens, salt, names).tokens;
+  return find_prefix(text, salt, names).tokens;
 }
 
 Fit KvManager::extend(SeqId seq, std::int64_t computed, std::int64_t end) {
@@ -266,17 +267,21 @@ std::int64_t KvManager::reachable(SeqId seq, std::int64_t computed, std::int64_t
   return std::min(end, columns * impl_->block_tokens());
 }
 
-void KvManager::commit(SeqId seq, std::span<const TokenId> tokens, std::int64_t computed) {
+std::int64_t KvManager::room(SeqId seq) const {
+  return impl_->get(seq).columns * impl_->block_tokens();
+}
+
+void KvManager::commit(SeqId seq, Text text, std::int64_t computed) {
   Sequence& s = impl_->get(seq);
-  CHECK(computed <= static_cast<std::int64_t>(tokens.size()), "{} of {} tokens computed", computed, tokens.size());
+  CHECK(computed <= text.tokens, "{} of {} tokens computed", computed, text.tokens);
   CHECK(computed <= s.columns * impl_->block_tokens(), "{} tokens computed in {} blocks", computed, s.columns);
   if (!impl_->index) return;
   for (; (s.committed + 1) * impl_->block_tokens() <= computed; ++s.committed) {
-    const BlockName& name = impl_->name_of(s.names, s.salt, tokens, s.committed);
+    const BlockName& name = impl_->name_of(s.names, s.salt, text, s.committed);
     for (std::size_t g = 0; g < impl_->groups(); ++g) {
       if (s.committed < s.tables[g].first_live) continue;
       impl_->index->insert(Impl::block_at(s.tables[g], s.committed), name, static_cast<int>(g),
-                           impl_->tokens_of(tokens, s.committed));
+                           impl_->ids_of(text, s.committed));
     }
   }
 }

@@ -38,9 +38,23 @@ struct KvConfig {
   std::uint32_t num_blocks = 0;
   PrefixIndexKind prefix_index = PrefixIndexKind::kHash;
   std::string model_id;  // part of every block's identity
+  // How many ids of a text stand for one block: 0: block_tokens, a text is its token ids. A simulator, which cares
+  // which blocks are equal and not what is in them, gives an outline instead: so many ids for a block, whatever its
+  // tokens.
+  int ids_per_block = 0;
   // Called when a block's contents become meaningless: nobody may read it again before writing it. For
   // KvStorage::poison.
   std::function<void(BlockId)> on_discard;
+};
+
+// A text, or its outline (KvConfig::ids_per_block): `tokens` counts what it says, the ids may reach further.
+struct Text {
+  std::span<const TokenId> ids;
+  std::int64_t tokens = 0;
+
+  Text(std::span<const TokenId> text) : ids(text), tokens(static_cast<std::int64_t>(text.size())) {}
+  Text(const std::vector<TokenId>& text) : Text(std::span<const TokenId>(text)) {}
+  Text(std::span<const TokenId> outline, std::int64_t length) : ids(outline), tokens(length) {}
 };
 
 enum class Fit { kNow, kNotNow, kNever };
@@ -76,15 +90,15 @@ class KvManager {
   // KvLayout::blocks_needed() of this layout.
   std::uint32_t blocks_needed(std::int64_t tokens, std::int64_t step_tokens) const;
 
-  // Starts a sequence. With use_prefix, takes over the longest cached prefix of `tokens` (whole blocks, in every group
-  // what its window needs, and at most tokens.size() - 1 tokens: at least one must be computed). Returns how many
+  // Starts a sequence. With use_prefix, takes over the longest cached prefix of `text` (whole blocks, in every group
+  // what its window needs, and at most all but one of its tokens: at least one must be computed). Returns how many
   // tokens are already computed. `names`: what find_prefix() and free() left there is used and taken.
   // `expected_tokens`: as far as the sequence will probably go, so that tables need not grow on the way.
-  std::int64_t begin(SeqId seq, std::span<const TokenId> tokens, std::string_view salt, bool use_prefix,
-                     PrefixNames* names = nullptr, std::int64_t expected_tokens = 0);
+  std::int64_t begin(SeqId seq, Text text, std::string_view salt, bool use_prefix, PrefixNames* names = nullptr,
+                     std::int64_t expected_tokens = 0);
   // What begin() would find, without taking it.
-  PrefixHit find_prefix(std::span<const TokenId> tokens, std::string_view salt, PrefixNames& names) const;
-  std::int64_t peek_prefix(std::span<const TokenId> tokens, std::string_view salt) const;
+  PrefixHit find_prefix(Text text, std::string_view salt, PrefixNames& names) const;
+  std::int64_t peek_prefix(Text text, std::string_view salt) const;
 
   // Makes room for tokens [0, end) of the sequence; existing entries stay. kNow: done. kNotNow: nothing changed, the
   // pool lacks blocks right now. kNever: more than the whole pool. Frees what has left the windows of queries >=
@@ -92,9 +106,13 @@ class KvManager {
   Fit extend(SeqId seq, std::int64_t computed, std::int64_t end);
   // The largest end' <= end for which extend(seq, computed, end') would be kNow; at least the room the sequence has.
   std::int64_t reachable(SeqId seq, std::int64_t computed, std::int64_t end) const;
+  // Tokens the sequence has room for. Up to there, and if no group has a window, extend() is kNow and changes nothing
+  // once it has been called.
+  std::int64_t room(SeqId seq) const;
 
-  // Tokens [0, computed) of `tokens` are now in the cache: full blocks become findable.
-  void commit(SeqId seq, std::span<const TokenId> tokens, std::int64_t computed);
+  // Tokens [0, computed) of `text` are now in the cache: full blocks become findable. Changes nothing unless a block
+  // has become full since the last commit().
+  void commit(SeqId seq, Text text, std::int64_t computed);
 
   // Ends the sequence (finished, cancelled or preempted). Its cached blocks stay findable while idle. `names`: gets
   // them, for a sequence that will begin again.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -19,13 +20,19 @@ constexpr std::int64_t kReservedTokens = 1 << 14;
 // First letters of salts, that tell the cached blocks of long sequences from those of short ones.
 constexpr char kShort = 's', kLong = 'l';
 
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
 struct Sequence {
   SeqId id{};
-  std::vector<TokenId> tokens;  // prompt and output
+  std::vector<TokenId> tokens;  // prompt and output, or an outline of them
+  std::int64_t known = 0;       // tokens of prompt and output
   std::int64_t prompt_tokens = 0;
   std::int64_t max_tokens = 0;
   std::int64_t computed = 0;
   std::int64_t cached = 0;  // of the prompt, at first admission
+  std::int64_t loaded = 0;  // comes from elsewhere at the next admission
+  std::int64_t room = 0;    // up to here KvManager need not be asked: no group has a window and there are blocks
+  std::int64_t full = 0;    // when so many are computed the next block is full
   int priority = 0;         // 0 for all under kFcfs
   double arrival_s = 0.0;
   std::uint64_t number = 0;  // in order of add(): decides between equal arrivals
@@ -35,10 +42,11 @@ struct Sequence {
   bool was_admitted = false;
   bool is_long = false;   // more tokens are known than SchedulerConfig::long_from
   bool outdated = false;  // it has become long: what is computed of it does not count any more
+  bool outlined = false;
   kv::PrefixNames names;  // while waiting; KvManager has them while running
 
-  std::int64_t known() const { return static_cast<std::int64_t>(tokens.size()); }
-  std::int64_t output() const { return known() - prompt_tokens; }
+  kv::Text text() const { return {tokens, known}; }
+  std::int64_t output() const { return known - prompt_tokens; }
   auto urgency() const { return std::tuple(priority, arrival_s, number); }
 };
 
@@ -51,7 +59,11 @@ struct WaitsBefore {
 }  // namespace
 
 struct Scheduler::Impl {
-  Impl(SchedulerConfig given, kv::KvManager& manager) : config(given), kv(manager) {
+  Impl(SchedulerConfig given, kv::KvManager& manager)
+      : config(given),
+        kv(manager),
+        block_tokens(kv.layout().block_tokens),
+        windows(std::ranges::any_of(kv.layout().groups, [](const kv::KvGroup& group) { return group.window > 0; })) {
     CHECK(config.max_num_seqs >= 1 && config.max_num_batched_tokens >= 1 && config.max_model_len >= 0,
           "{} sequences, {} tokens per step, {} tokens per sequence", config.max_num_seqs,
           config.max_num_batched_tokens, config.max_model_len);
@@ -60,6 +72,7 @@ struct Scheduler::Impl {
   // One step being planned.
   struct Step {
     StepPlan plan;
+    std::vector<Sequence*> sequences;  // of plan.ranges
     std::int64_t budget = 0;
     bool short_of_blocks = false;  // somebody got less than the budget allowed
 
@@ -67,6 +80,7 @@ struct Scheduler::Impl {
       plan.ranges.clear();
       plan.preempted.clear();
       plan.admitted.clear();
+      sequences.clear();
       budget = tokens;
       short_of_blocks = false;
     }
@@ -84,12 +98,16 @@ struct Scheduler::Impl {
   void requeue(Sequence& s);
   bool is_long(std::int64_t tokens) const { return config.long_from > 0 && tokens > config.long_from; }
   std::int64_t make_room(Step& step, Sequence& s, std::int64_t want);
+  void take(Sequence& s, std::int64_t end);
+  void load(Sequence& s);
   void plan_range(Step& step, Sequence& s, std::int64_t end);
   Sequence& victim() const;
   void preempt(Step& step, Sequence& s);
 
   SchedulerConfig config;
   kv::KvManager& kv;
+  std::int64_t block_tokens;
+  bool windows;                                           // a group has one
   std::unordered_map<std::uint64_t, Sequence> sequences;  // its elements do not move
   std::vector<Sequence*> running;                         // in order of admission
   std::set<Sequence*, WaitsBefore> waiting;
@@ -149,7 +167,8 @@ Status Scheduler::check_fits(std::int64_t prompt_tokens, std::int64_t max_tokens
 }
 
 void Scheduler::add(NewSequence sequence) {
-  const auto prompt_tokens = static_cast<std::int64_t>(sequence.prompt.size());
+  const bool outlined = sequence.outlined_tokens > 0;
+  const auto prompt_tokens = outlined ? sequence.outlined_tokens : static_cast<std::int64_t>(sequence.prompt.size());
   const Status fits = check_fits(prompt_tokens, sequence.max_tokens);
   CHECK(fits.has_value(), "sequence {}: {}", value(sequence.id), fits.error().message);
   CHECK(!std::isnan(sequence.arrival_s), "sequence {} arrived at no time", value(sequence.id));
@@ -158,7 +177,10 @@ void Scheduler::add(NewSequence sequence) {
   Sequence& s = it->second;
   s.id = sequence.id;
   s.tokens = std::move(sequence.prompt);
-  s.prompt_tokens = prompt_tokens;
+  s.known = s.prompt_tokens = prompt_tokens;
+  s.outlined = outlined;
+  s.names = std::move(sequence.names);
+  s.loaded = sequence.loaded_tokens;
   s.max_tokens = sequence.max_tokens;
   s.priority = impl_->config.policy == Policy::kPriority ? sequence.priority : 0;
   s.arrival_s = sequence.arrival_s;
@@ -186,6 +208,7 @@ const StepPlan& Scheduler::schedule(double /*now_s*/) {
 
 // Sequences that have become long give up what was computed of them and wait, before new ones, to begin again.
 void Scheduler::Impl::drop_outdated() {
+  if (config.long_from == 0) return;
   order = running;
   for (Sequence* s : order) {
     if (!s->outdated) continue;
@@ -202,11 +225,11 @@ void Scheduler::Impl::plan_running(Step& step) {
   for (Sequence* s : order) {
     if (step.budget == 0) break;
     if (!s->running) continue;  // preempted for somebody before it
-    CHECK(s->computed < s->known() && s->output() < std::max<std::int64_t>(s->max_tokens, 1),
+    CHECK(s->computed < s->known && s->output() < std::max<std::int64_t>(s->max_tokens, 1),
           "sequence {} has all its tokens ({} of {} computed, {} of {} sampled) and was not finished", value(s->id),
-          s->computed, s->known(), s->output(), s->max_tokens);
-    const std::int64_t want = std::min(s->known() - s->computed, step.budget);
-    const std::int64_t end = make_room(step, *s, want);
+          s->computed, s->known, s->output(), s->max_tokens);
+    const std::int64_t want = std::min(s->known - s->computed, step.budget);
+    const std::int64_t end = s->computed + want <= s->room ? s->computed + want : make_room(step, *s, want);
     if (!s->running) continue;  // it gave way itself; under kPriority more urgent ones may come after it
     step.short_of_blocks = step.short_of_blocks || end < s->computed + want;
     plan_range(step, *s, end);
@@ -219,8 +242,7 @@ std::int64_t Scheduler::Impl::make_room(Step& step, Sequence& s, std::int64_t wa
   while (true) {
     const std::int64_t end = kv.reachable(s.id, s.computed, s.computed + want);
     if (end > s.computed) {
-      CHECK(kv.extend(s.id, s.computed, end) == kv::Fit::kNow, "sequence {}: room up to {} was promised", value(s.id),
-            end);
+      take(s, end);
       return end;
     }
     CHECK(running.size() > 1, "sequence {} does not fit {} KV blocks alone: {} tokens computed", value(s.id),
@@ -231,8 +253,31 @@ std::int64_t Scheduler::Impl::make_room(Step& step, Sequence& s, std::int64_t wa
   }
 }
 
+// Blocks up to `end`, which is reachable.
+void Scheduler::Impl::take(Sequence& s, std::int64_t end) {
+  CHECK(kv.extend(s.id, s.computed, end) == kv::Fit::kNow, "sequence {}: room up to {} was promised", value(s.id), end);
+  if (!windows) s.room = kv.room(s.id);
+}
+
+// Blocks for what comes from elsewhere, at most a step's tokens at a time as windows move on. It is admitted, so all of
+// its text has room.
+void Scheduler::Impl::load(Sequence& s) {
+  const std::int64_t loaded = std::min(s.loaded, s.known - 1);
+  while (s.computed < loaded) {
+    const std::int64_t most = std::min<std::int64_t>(loaded, s.computed + config.max_num_batched_tokens);
+    const std::int64_t end = kv.reachable(s.id, s.computed, most);
+    CHECK(end > s.computed, "sequence {} was admitted without room: {} tokens there, {} to come", value(s.id),
+          s.computed, loaded);
+    take(s, end);
+    s.computed = end;
+    if (config.enable_prefix_caching) kv.commit(s.id, s.text(), s.computed);
+  }
+  s.loaded = 0;  // lost if it is preempted
+}
+
 void Scheduler::Impl::plan_range(Step& step, Sequence& s, std::int64_t end) {
-  step.plan.ranges.push_back({s.id, s.computed, end, end == s.known() && s.max_tokens > 0});
+  step.plan.ranges.push_back({s.id, s.computed, end, end == s.known && s.max_tokens > 0});
+  step.sequences.push_back(&s);
   step.budget -= end - s.computed;
 }
 
@@ -245,7 +290,7 @@ Sequence& Scheduler::Impl::victim() const {
 // From running to waiting, with nothing computed.
 void Scheduler::Impl::requeue(Sequence& s) {
   kv.free(s.id, &s.names);
-  s.computed = 0;
+  s.computed = s.room = 0;
   s.running = false;
   running.erase(std::find(running.begin(), running.end(), &s));
   waiting.insert(&s);
@@ -256,6 +301,7 @@ void Scheduler::Impl::preempt(Step& step, Sequence& s) {
                                     [&s](const ScheduledRange& range) { return range.id == s.id; });
   if (planned != step.plan.ranges.end()) {
     step.budget += planned->end - planned->begin;
+    step.sequences.erase(step.sequences.begin() + (planned - step.plan.ranges.begin()));
     step.plan.ranges.erase(planned);
   }
   requeue(s);
@@ -267,16 +313,16 @@ void Scheduler::Impl::admit(Step& step) {
   while (step.budget > 0 && !step.short_of_blocks && !waiting.empty() &&
          running.size() < static_cast<std::size_t>(config.max_num_seqs)) {
     Sequence& s = **waiting.begin();
-    const kv::PrefixHit hit = s.use_prefix ? kv.find_prefix(s.tokens, s.salt, s.names) : kv::PrefixHit{};
+    const kv::PrefixHit hit = s.use_prefix ? kv.find_prefix(s.text(), s.salt, s.names) : kv::PrefixHit{};
     // Everybody running has been given room for all its known text, or the budget would be used up; so what is
     // available is for s.
     const std::int64_t step_tokens = running.empty() ? 1 : config.max_num_batched_tokens;
-    if (kv.blocks_needed(s.known(), step_tokens) > kv.available() + hit.shared_blocks) break;
+    if (kv.blocks_needed(s.known, step_tokens) > kv.available() + hit.shared_blocks) break;
 
     waiting.erase(waiting.begin());
-    s.tokens.reserve(static_cast<std::size_t>(s.prompt_tokens + std::min(s.max_tokens, kReservedTokens)));
-    s.computed =
-        kv.begin(s.id, s.tokens, s.salt, s.use_prefix, &s.names, static_cast<std::int64_t>(s.tokens.capacity()));
+    const std::int64_t expected = s.prompt_tokens + std::min(s.max_tokens, kReservedTokens);
+    if (!s.outlined) s.tokens.reserve(static_cast<std::size_t>(expected));
+    s.computed = kv.begin(s.id, s.text(), s.salt, s.use_prefix, &s.names, std::max(expected, s.known));
     if (!s.was_admitted) {
       s.cached = s.computed;
       if (s.use_prefix) {
@@ -284,39 +330,82 @@ void Scheduler::Impl::admit(Step& step) {
         stats.prefix_hits_tokens += static_cast<std::uint64_t>(s.computed);
       }
     }
+    load(s);
+    s.full = config.enable_prefix_caching ? (s.computed / block_tokens + 1) * block_tokens : kNever;
     s.was_admitted = true;
     s.running = true;
     running.push_back(&s);
     step.plan.admitted.push_back(s.id);
 
-    const std::int64_t want = std::min(s.known() - s.computed, step.budget);
+    const std::int64_t want = std::min(s.known - s.computed, step.budget);
     const std::int64_t end = kv.reachable(s.id, s.computed, s.computed + want);
-    CHECK(end > s.computed && kv.extend(s.id, s.computed, end) == kv::Fit::kNow,
-          "sequence {} was admitted without room: {} tokens cached, room up to {}", value(s.id), s.computed, end);
+    CHECK(end > s.computed, "sequence {} was admitted without room: {} tokens cached, room up to {}", value(s.id),
+          s.computed, end);
+    take(s, end);
     step.short_of_blocks = end < s.computed + want;
     plan_range(step, s, end);
   }
 }
 
 void Scheduler::commit(const StepPlan& plan, std::span<const TokenId> sampled) {
-  CHECK(impl_->in_flight || plan.empty(), "there is no step to commit");
+  Impl& impl = *impl_;
+  CHECK(impl.in_flight || plan.empty(), "there is no step to commit");
+  CHECK(plan.empty() || plan.ranges.size() == impl.step.sequences.size(), "{} ranges, {} were planned",
+        plan.ranges.size(), impl.step.sequences.size());
   std::size_t next = 0;
-  for (const ScheduledRange& range : plan.ranges) {
-    const auto it = impl_->sequences.find(value(range.id));
-    CHECK(it != impl_->sequences.end() && it->second.running, "sequence {} left in the middle of a step",
-          value(range.id));
-    Sequence& s = it->second;
-    CHECK(s.computed == range.begin && range.end <= s.known(), "sequence {}: [{}, {}) planned, {} of {} computed",
-          value(range.id), range.begin, range.end, s.computed, s.known());
+  for (std::size_t i = 0; i < plan.ranges.size(); ++i) {
+    const ScheduledRange& range = plan.ranges[i];
+    Sequence& s = *impl.step.sequences[i];
+    CHECK(s.id == range.id && s.computed == range.begin && range.end <= s.known,
+          "sequence {}: [{}, {}) planned; it is sequence {}, {} of {} computed", value(range.id), range.begin,
+          range.end, value(s.id), s.computed, s.known);
     s.computed = range.end;
-    if (impl_->config.enable_prefix_caching) impl_->kv.commit(s.id, s.tokens, s.computed);
+    if (s.computed >= s.full) {
+      impl.kv.commit(s.id, s.text(), s.computed);
+      s.full = (s.computed / impl.block_tokens + 1) * impl.block_tokens;
+    }
     if (!range.samples) continue;
-    CHECK(next < sampled.size(), "{} tokens for more ranges", sampled.size());
-    s.tokens.push_back(sampled[next++]);
-    s.outdated = !s.is_long && impl_->is_long(s.known());
+    if (!s.outlined) {
+      CHECK(next < sampled.size(), "{} tokens for more ranges", sampled.size());
+      s.tokens.push_back(sampled[next++]);
+    }
+    ++s.known;
+    s.outdated = !s.is_long && impl.is_long(s.known);
   }
   CHECK(next == sampled.size(), "{} tokens for {} ranges that sample", sampled.size(), next);
-  impl_->in_flight = false;
+  impl.in_flight = false;
+}
+
+std::int64_t Scheduler::repetitions() const {
+  const Impl& impl = *impl_;
+  const std::size_t slots = static_cast<std::size_t>(impl.config.max_num_seqs);
+  const bool nobody_enters = impl.waiting.empty() || impl.running.size() == slots;
+  const bool all = impl.step.sequences.size() == impl.running.size();
+  if (!impl.in_flight || !nobody_enters || !all || impl.windows || impl.config.long_from > 0) return 0;
+  std::int64_t steps = kNever;
+  for (std::size_t i = 0; i < impl.step.sequences.size() && steps > 0; ++i) {
+    const ScheduledRange& range = impl.step.plan.ranges[i];
+    const Sequence& s = *impl.step.sequences[i];
+    if (!s.outlined || !range.samples || range.end != range.begin + 1) return 0;
+    // After n of them range.end + n tokens are planned and one less computed.
+    steps = std::min({steps, s.max_tokens - s.output() - 1, s.room - range.end, s.full - range.end});
+  }
+  return std::max<std::int64_t>(steps, 0);
+}
+
+void Scheduler::repeat(std::int64_t steps) {
+  CHECK(steps >= 0 && (steps == 0 || steps <= repetitions()), "{} repetitions of {}", steps, repetitions());
+  if (steps == 0) return;
+  for (std::size_t i = 0; i < impl_->step.sequences.size(); ++i) {
+    ScheduledRange& range = impl_->step.plan.ranges[i];
+    Sequence& s = *impl_->step.sequences[i];
+    s.computed += steps;
+    s.known += steps;
+    range.begin += steps;
+    range.end += steps;
+  }
+  impl_->step.plan.admitted.clear();
+  impl_->step.plan.preempted.clear();
 }
 
 void Scheduler::finish(SeqId id) {

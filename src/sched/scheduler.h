@@ -50,6 +50,13 @@ struct SchedulerConfig {
 struct NewSequence {
   SeqId id{};
   std::vector<TokenId> prompt;  // >= 1 token
+  // > 0: the prompt has so many tokens and `prompt` is the outline (kv::KvConfig::ids_per_block) of it and of the whole
+  // reply. commit() gets no token for such a sequence.
+  std::int64_t outlined_tokens = 0;
+  kv::PrefixNames names;  // of the text's leading blocks, if somebody has made them before
+  // KV of so many leading tokens comes from elsewhere (another instance, a tier) and is there at the first admission;
+  // one token at least is computed here.
+  std::int64_t loaded_tokens = 0;
   std::int64_t max_tokens = 0;  // most tokens the reply may have; 0: the prompt is computed, nothing is sampled
   int priority = 0;
   double arrival_s = 0.0;
@@ -91,13 +98,19 @@ class Scheduler {
   // with max_tokens 0, the computed prompt. `now_s` is for policies that look at waiting times; none of these does.
   // The plan stays valid until the next call.
   const StepPlan& schedule(double now_s);
-  // The planned ranges have been computed. `sampled`: one token for each range with samples, in plan order; a sequence
-  // that is to end with its token is then ended by finish().
+  // The planned ranges have been computed. `plan`: what schedule() returned. `sampled`: one token for each range with
+  // samples, in plan order; a sequence that is to end with its token is then ended by finish().
   void commit(const StepPlan& plan, std::span<const TokenId> sampled);
   // The sequence leaves, whatever state it is in: finished or cancelled. Not between schedule() and commit().
   void finish(SeqId id);
 
-  // Prompt and output so far. Valid until the sequence changes.
+  // What a simulation may pass over. repetitions(): how many steps after the one in flight would repeat it, the same
+  // outlined sequences with one token each, while no block is taken or filled, nobody enters and nobody gets his last
+  // token. repeat(n), n <= repetitions(): as n times commit() and schedule().
+  std::int64_t repetitions() const;
+  void repeat(std::int64_t steps);
+
+  // Prompt and output so far; of an outlined sequence, its outline. Valid until the sequence changes.
   std::span<const TokenId> tokens(SeqId id) const;
   std::int64_t cached_tokens(SeqId id) const;  // prompt tokens found in the prefix cache at first admission
   std::int64_t computed_tokens(SeqId id) const;
