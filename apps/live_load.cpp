@@ -19,7 +19,9 @@ namespace {
 constexpr double kBusyGap_s = 2e-3;
 constexpr int kReferenceClients = 4, kReferenceRequests = 12;
 constexpr int kReferencePrompt = 128, kReferenceOutput = 16;
-constexpr int kRounds = 3;  // every load comes so often, in turns, so that a drift of the machine meets all alike
+constexpr std::size_t kMostRequests = 100'000;
+constexpr int kBlockTokens = 16;  // the server's default
+constexpr int kRounds = 3;        // every load comes so often, in turns, so that a drift of the machine meets all alike
 
 struct Load {
   int clients;
@@ -167,32 +169,75 @@ std::vector<plan::StepSample> step_samples(const std::vector<LoggedStep>& steps)
   return samples;
 }
 
-Result<plan::CalibratedStep> calibrate(const CalibrateOptions& options) {
-  WEIR_TRY(const LiveModel model, read_live_model(options.model, 16));
+namespace {
+
+std::vector<std::string> calibration_server(const CalibrateOptions& options, int rows, const std::string& log) {
+  // Without a prefix cache blocks are used again, and the log says how much of the pool was ever written.
+  return {options.model,
+          "--step-log",
+          log,
+          "--log-level",
+          "warning",
+          "--threads",
+          std::to_string(options.threads),
+          "--max-num-batched-tokens",
+          std::to_string(rows),
+          "--no-prefix-caching"};
+}
+
+// A few long prompts, so that a step of the most rows has been there.
+driver::WorkloadSpec long_prompts(const LiveModel& model, std::uint64_t seed, std::int64_t rows) {
+  driver::WorkloadSpec spec = load_of(model, seed);
+  spec.requests = 4;
+  spec.arrivals = {.kind = driver::ArrivalKind::kClosed, .concurrency = 2};
+  spec.prompt.median =
+      static_cast<double>(std::min<std::int64_t>(rows + 64, std::max<std::int64_t>(model.context - 64, 1)));
+  spec.output.median = 8;
+  return spec;
+}
+
+// What a server with other numbers of rows holds: from two of them.
+Status measure_memory(const CalibrateOptions& options, const LiveModel& model, plan::CalibratedStep& out) {
+  const int rows[] = {std::max(options.max_rows / 4, 1), options.max_rows};
+  double bytes[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    const TemporaryFile log("steps.jsonl");
+    WEIR_TRY(const auto server, ChildServer::start(calibration_server(options, rows[i], log.path())));
+    WEIR_TRY(const auto run, run_load(server->base_url(), long_prompts(model, options.seed, options.max_rows)));
+    WEIR_TRY(const double reference, reference_s(server->base_url(), model, options.seed));
+    (void)reference;
+    const auto resident = static_cast<double>(server->resident_bytes());
+    WEIR_RETURN_IF_ERROR(server->stop());
+    WEIR_TRY(const auto steps, read_step_log(log.path()));
+    std::uint32_t blocks = 0;
+    for (const LoggedStep& step : steps) blocks = std::max(blocks, step.kv_blocks);
+    bytes[i] = resident - static_cast<double>(blocks) * static_cast<double>(model.block_bytes);
+  }
+  if (rows[1] > rows[0]) out.resident_row_bytes = std::max(0.0, (bytes[1] - bytes[0]) / (rows[1] - rows[0]));
+  out.resident_bytes = bytes[1] - out.resident_row_bytes * rows[1];
+  return {};
+}
+
+struct Measured {
+  std::vector<LoggedStep> steps;
+  std::vector<driver::RunResult> single;  // runs with one client
+  double reference_s = 0;
+};
+
+Result<Measured> measure(const CalibrateOptions& options, const LiveModel& model) {
   const TemporaryFile log("steps.jsonl");
-  std::vector<std::string> arguments = {options.model,
-                                        "--step-log",
-                                        log.path(),
-                                        "--log-level",
-                                        "warning",
-                                        "--threads",
-                                        std::to_string(options.threads),
-                                        "--max-num-batched-tokens",
-                                        std::to_string(options.max_rows)};
-  arguments.insert(arguments.end(), options.more.begin(), options.more.end());
-  WEIR_TRY(const auto server, ChildServer::start(std::move(arguments)));
+  WEIR_TRY(const auto server, ChildServer::start(calibration_server(options, options.max_rows, log.path())));
   const std::string url = server->base_url();
-  const std::int64_t resident_bytes = server->resident_bytes();
   WEIR_TRY(const double first, reference_s(url, model, seed_of(options.seed, 99, 0)));  // touches the weights
   (void)first;
-  double shares = 0, reference = 0;
+  Measured out;
+  double shares = 0;
   for (const Load& load : kLoads) shares += load.share;
-  std::vector<driver::RunResult> single;
   for (int round = 0; round < kRounds; ++round) {
     for (std::size_t i = 0; i < std::size(kLoads); ++i) {
       const Load& load = kLoads[i];
       driver::WorkloadSpec spec = load_of(model, seed_of(options.seed, round, i));
-      spec.requests = 100'000;
+      spec.requests = kMostRequests;
       spec.arrivals = {.kind = driver::ArrivalKind::kClosed, .concurrency = load.clients};
       WEIR_TRY(spec.prompt, driver::parse_lengths("input-len", load.prompt));
       WEIR_TRY(spec.output, driver::parse_lengths("output-len", load.output));
@@ -200,22 +245,31 @@ Result<plan::CalibratedStep> calibrate(const CalibrateOptions& options) {
       spec.prompt.most = std::min(spec.prompt.most, longest);
       spec.prompt.least = std::min(spec.prompt.least, longest);
       WEIR_TRY(auto run, run_load(url, std::move(spec), options.seconds * load.share / shares / kRounds));
-      if (load.clients == 1) single.push_back(std::move(run));
+      if (load.clients == 1) out.single.push_back(std::move(run));
     }
     WEIR_TRY(const double now, reference_s(url, model, seed_of(options.seed, round, 999)));
-    reference += now / kRounds;
+    out.reference_s += now / kRounds;
   }
   WEIR_RETURN_IF_ERROR(server->stop());
-  WEIR_TRY(const auto steps, read_step_log(log.path()));
-  WEIR_TRY(plan::CalibratedStep fitted, plan::fit_steps(step_samples(steps)));
+  WEIR_TRY(out.steps, read_step_log(log.path()));
+  return out;
+}
+
+}  // namespace
+
+Result<plan::CalibratedStep> calibrate(const CalibrateOptions& options) {
+  WEIR_TRY(const LiveModel model, read_live_model(options.model, kBlockTokens));
+  WEIR_TRY(const Measured measured, measure(options, model));
+  WEIR_TRY(plan::CalibratedStep fitted, plan::fit_steps(step_samples(measured.steps)));
   std::vector<WayIn> in;
   std::vector<double> out;
-  for (const auto& run : single) add_overheads(run, steps, in, out);
-  fitted.overheads = fit_overheads(in, out, usual_rest(steps));
+  for (const auto& run : measured.single) add_overheads(run, measured.steps, in, out);
+  fitted.overheads = fit_overheads(in, out, usual_rest(measured.steps));
   fitted.model = model.name;
-  fitted.machine = fmt::format("{}, {} threads", cpu_model_name(), options.threads > 0 ? options.threads : 0);
-  fitted.reference_s = reference;
-  fitted.resident_bytes = resident_bytes;
+  fitted.machine =
+      fmt::format("{}, {} threads", cpu_model_name(), options.threads > 0 ? options.threads : usable_cores());
+  fitted.reference_s = measured.reference_s;
+  WEIR_RETURN_IF_ERROR(measure_memory(options, model, fitted));
   return fitted;
 }
 

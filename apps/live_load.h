@@ -42,7 +42,6 @@ struct CalibrateOptions {
   int max_rows = 512;   // --max-num-batched-tokens of the server
   double seconds = 45;  // of load, about
   std::uint64_t seed = 0;
-  std::vector<std::string> more;  // arguments of the server
 };
 // Starts a server, puts loads on it and fits its steps.
 Result<plan::CalibratedStep> calibrate(const CalibrateOptions& options);

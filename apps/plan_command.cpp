@@ -10,6 +10,7 @@ void add_plan(CLI::App& app, int& status) {
   auto* plan = app.add_subcommand("plan", "what a model needs and reaches on given hardware, before it is rented");
   plan->require_subcommand(1);
   add_plan_calibrate(*plan, status);
+  add_plan_validate_live(*plan, status);
 }
 
 int print_report(const Result<plan::Report>& report, bool json) {

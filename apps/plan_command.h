@@ -11,6 +11,7 @@ namespace weir::apps {
 void add_plan(CLI::App& app, int& status);
 
 void add_plan_calibrate(CLI::App& plan, int& status);
+void add_plan_validate_live(CLI::App& plan, int& status);
 
 // Prints the report as text or JSON, or the error; the exit status.
 int print_report(const Result<plan::Report>& report, bool json);
