@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -19,9 +20,9 @@ namespace {
 constexpr double kBusyGap_s = 2e-3;
 constexpr int kReferenceClients = 4, kReferenceRequests = 12;
 constexpr int kReferencePrompt = 128, kReferenceOutput = 16;
-constexpr std::size_t kMostRequests = 100'000;
+constexpr std::size_t kMostRequests = 4000;
 constexpr int kBlockTokens = 16;  // the server's default
-constexpr int kRounds = 3;        // every load comes so often, in turns, so that a drift of the machine meets all alike
+constexpr int kRounds = 2;        // every load comes so often, in turns, so that a drift of the machine meets all alike
 
 struct Load {
   int clients;
@@ -31,12 +32,12 @@ struct Load {
 };
 // Clients decide how many rows decode, prompts how long the others are; together they meet the shapes of serving.
 constexpr Load kLoads[] = {
-    {1, "uniform:1:512", "uniform:2:10", 2},           {2, "lognormal:48:1.2:2:1200", "uniform:4:48", 1},
-    {3, "lognormal:48:1.2:2:1200", "uniform:4:48", 1}, {4, "lognormal:64:1:4:1200", "uniform:4:48", 1},
-    {6, "lognormal:64:1:4:1200", "uniform:4:48", 1},   {8, "lognormal:64:1:4:1200", "uniform:4:48", 1.5},
-    {12, "lognormal:64:1:4:800", "uniform:4:48", 1.5}, {20, "lognormal:64:1:4:800", "uniform:4:48", 1.5},
-    {32, "lognormal:64:1:4:800", "uniform:4:48", 1.5}, {4, "uniform:600:1500", "uniform:2:24", 1.5},
-    {48, "lognormal:32:1:4:400", "uniform:8:64", 1.5}, {64, "lognormal:32:1:4:400", "uniform:8:64", 1.5}};
+    {1, "uniform:1:512", "uniform:2:8", 2},           {2, "lognormal:48:1.2:2:900", "uniform:4:32", 1},
+    {3, "lognormal:48:1.2:2:900", "uniform:4:32", 1}, {4, "lognormal:64:1:4:900", "uniform:4:32", 1},
+    {6, "lognormal:64:1:4:900", "uniform:4:32", 1},   {8, "lognormal:64:1:4:900", "uniform:4:32", 1},
+    {12, "lognormal:64:1:4:600", "uniform:4:32", 1},  {3, "uniform:500:1200", "uniform:2:16", 1},
+    {16, "lognormal:64:1:4:600", "uniform:4:24", 1},  {24, "lognormal:64:1:4:400", "uniform:4:24", 1},
+    {32, "lognormal:48:1:4:400", "uniform:4:24", 1}};
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -252,6 +253,13 @@ Result<Measured> measure(const CalibrateOptions& options, const LiveModel& model
   }
   WEIR_RETURN_IF_ERROR(server->stop());
   WEIR_TRY(out.steps, read_step_log(log.path()));
+  if (!options.keep_log.empty()) {
+    std::error_code error;
+    std::filesystem::copy_file(log.path(), options.keep_log, std::filesystem::copy_options::overwrite_existing, error);
+    if (error)
+      return fail_at("step-log", ErrorCode::kInvalidArgument, "--step-log {}: {}", printable(options.keep_log),
+                     error.message());
+  }
   return out;
 }
 

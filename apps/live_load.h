@@ -42,6 +42,7 @@ struct CalibrateOptions {
   int max_rows = 512;   // --max-num-batched-tokens of the server
   double seconds = 45;  // of load, about
   std::uint64_t seed = 0;
+  std::string keep_log;  // a file that gets the steps; empty: none
 };
 // Starts a server, puts loads on it and fits its steps.
 Result<plan::CalibratedStep> calibrate(const CalibrateOptions& options);

@@ -63,6 +63,7 @@ void add_plan_calibrate(CLI::App& plan, int& status) {
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "of the prompts")->capture_default_str();
+  command->add_option("--step-log", options->keep_log, "a file that gets the steps that were measured");
   command->add_option("--out", *out, "the file to write");
   command->add_flag("--json", *json, "as JSON");
   command->callback([options, out, json, &status] { status = print_report(run(*options, *out), *json); });

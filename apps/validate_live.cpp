@@ -15,7 +15,7 @@ namespace weir::apps {
 namespace {
 
 constexpr int kBlockTokens = 16;
-constexpr int kMaxSequences = 48;
+constexpr int kMaxSequences = 32;
 constexpr std::int64_t kMaxModelLen = 2048;
 constexpr std::int64_t kPoolBytes = 192 << 20;  // holds more than kMaxSequences of these requests
 constexpr int kPrefixGroups = 4;

@@ -223,7 +223,9 @@ TEST(Driver, waiting_in_the_driver_is_part_of_every_latency) {
     EXPECT_DOUBLE_EQ(record.scheduled_s, run->start_s + load.requests()[record.index].at_s);
     EXPECT_GE(record.ttft_s(), released_s - record.scheduled_s);
     EXPECT_EQ(record.queued_in_client, record.index > 0);
-    if (record.index > 0) EXPECT_GE(record.lag_s(), released_s - record.scheduled_s);
+    if (record.index > 0) {
+      EXPECT_GE(record.lag_s(), released_s - record.scheduled_s);
+    }
   }
   const Summary summary = summarise(*run, load, {});
   EXPECT_GE(summary.ttft.least, released_s - run->start_s - 0.004);

@@ -90,7 +90,7 @@ TEST(FitSteps, has_no_negative_coefficient_whatever_was_measured) {
 TEST(FitSteps, refuses_what_cannot_be_fitted) {
   EXPECT_FALSE(fit_steps({}));
   EXPECT_FALSE(fit_steps(measured(shapes(5, 1), 0, 1)));
-  for (const double bad : {0.0, -1.0, std::nan(""), INFINITY}) {
+  for (const double bad : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     auto samples = measured(shapes(100, 1), 0, 1);
     samples[50].seconds = bad;
     EXPECT_FALSE(fit_steps(samples)) << bad;
@@ -137,8 +137,8 @@ TEST(NonNegativeLeastSquares, meets_the_conditions_of_a_minimum) {
       double slope = moment[i];  // of the error, downwards
       for (std::size_t j = 0; j < kColumns; ++j) slope -= gram[i * kColumns + j] * x[j];
       ASSERT_GE(x[i], 0);
-      if (x[i] > 0) ASSERT_NEAR(slope, 0, 1e-6) << seed;
-      if (x[i] == 0) ASSERT_LE(slope, 1e-6) << seed;
+      ASSERT_LE(slope, 1e-6) << seed;
+      ASSERT_LE(std::abs(slope) * std::min(x[i], 1.0), 1e-6) << seed;
     }
   }
 }
