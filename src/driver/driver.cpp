@@ -42,7 +42,7 @@ double thread_cpu_s() {
 class Urgency {
  public:
   explicit Urgency(bool wanted) : before_(getpriority(PRIO_PROCESS, thread())) {
-    raised_ = wanted && setpriority(PRIO_PROCESS, thread(), kUrgentNice) == 0;
+    raised_ = wanted && before_ > kUrgentNice && setpriority(PRIO_PROCESS, thread(), kUrgentNice) == 0;
   }
   ~Urgency() {
     if (raised_) setpriority(PRIO_PROCESS, thread(), before_);

@@ -12,6 +12,9 @@ namespace {
 // Where kernels may change form: every small number of rows, then twelve to a factor of ten.
 constexpr double kKnots[] = {0,  1,  2,  3,   4,   5,   6,   8,   10,  12,  16,  20,  24,   32,   40,   48,
                              64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024, 1536, 2048, 4096};
+// Of rows of logits: few, because in steps that only decode they are as many as all rows, and what is whose is told
+// apart by the other steps alone.
+constexpr double kSampleKnots[] = {1, 4, 16, 64, 256, 1024};
 // A knot without this much support (in samples) is left to its neighbours.
 constexpr double kSupport = 4;
 constexpr std::size_t kMinSamples = 20;
@@ -19,6 +22,7 @@ constexpr int kRounds = 4;             // of fitting and leaving out
 constexpr double kFarOff = 6;          // times the median error ...
 constexpr double kLeastFarOff = 0.15;  // ... and this much, to be left out
 constexpr double kMostDropped = 0.1;
+constexpr double kLongestInterrupt_s = 0.1;  // what is longer does not come again in every minute
 
 // The two knots around x and their weights.
 struct Hat {
@@ -33,10 +37,10 @@ Hat hat(const std::vector<double>& knots, double x) {
 }
 
 // Knots that the values support; the first and last value are within them.
-std::vector<double> choose_knots(const std::vector<double>& values) {
+std::vector<double> choose_knots(std::span<const double> candidates, const std::vector<double>& values) {
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   std::vector<double> knots;
-  for (const double knot : kKnots) {
+  for (const double knot : candidates) {
     if (knot >= *least && knot <= *most) knots.push_back(knot);
   }
   if (knots.empty() || knots.front() > *least) knots.insert(knots.begin(), *least);
@@ -64,8 +68,8 @@ class Fit {
       rows.push_back(static_cast<double>(sample.shape.tokens));
       sampled.push_back(static_cast<double>(sample.shape.samples));
     }
-    row_knots_ = choose_knots(rows);
-    sample_knots_ = choose_knots(sampled);
+    row_knots_ = choose_knots(kKnots, rows);
+    sample_knots_ = choose_knots(kSampleKnots, sampled);
     if (sample_knots_.front() > 0) sample_knots_.insert(sample_knots_.begin(), 0.0);
     columns_ = row_knots_.size() + sample_knots_.size() - 1 + 3;
   }
@@ -112,14 +116,15 @@ class Fit {
     return changed;
   }
 
-  // Times are made to add up: a least relative error is a little low where times scatter.
+  // Times are made to add up, those of interrupted steps among them: a least relative error is a little low where times
+  // scatter, and what interrupts a machine now will do so again.
   FitQuality finish() {
     double measured = 0, fitted = 0;
     const CalibratedStep model(coefficients());
     for (std::size_t i = 0; i < samples_.size(); ++i) {
-      if (!used_[i]) continue;
-      measured += samples_[i].seconds;
-      fitted += model.step_s(samples_[i].shape);
+      const double seconds = model.step_s(samples_[i].shape);
+      measured += std::min(samples_[i].seconds, seconds + kLongestInterrupt_s);
+      fitted += seconds;
     }
     const double scale = fitted > 0 ? measured / fitted : 1;
     for (double& x : solution_) x *= scale;
