@@ -10,7 +10,22 @@ void add_plan(CLI::App& app, int& status) {
   auto* plan = app.add_subcommand("plan", "what a model needs and reaches on given hardware, before it is rented");
   plan->require_subcommand(1);
   add_plan_calibrate(*plan, status);
+  add_plan_goodput(*plan, status);
+  add_plan_parallel(*plan, status);
+  add_plan_serve(*plan, status);
+  add_plan_sim(*plan, status);
+  add_plan_validate(*plan, status);
   add_plan_validate_live(*plan, status);
+  add_plan_validate_theory(*plan, status);
+}
+
+CLI::App& validate_of(CLI::App& plan) {
+  for (CLI::App* there : plan.get_subcommands({})) {
+    if (there->get_name() == "validate") return *there;
+  }
+  auto* validate = plan.add_subcommand("validate", "the planner's predictions beside measurements");
+  validate->require_subcommand(1);
+  return *validate;
 }
 
 int print_report(const Result<plan::Report>& report, bool json) {

@@ -13,15 +13,6 @@ const std::vector<std::string> kModels = {"build/models/SmolLM2-135M-Instruct.Q4
                                           "build/models/gemma-3-270m-q4_k_m.gguf"};
 constexpr double kQuickSeconds = 5, kQuickCalibration_s = 30;
 
-CLI::App& validate_of(CLI::App& plan) {
-  for (CLI::App* there : plan.get_subcommands({})) {
-    if (there->get_name() == "validate") return *there;
-  }
-  auto* validate = plan.add_subcommand("validate", "the planner's predictions beside measurements");
-  validate->require_subcommand(1);
-  return *validate;
-}
-
 }  // namespace
 
 void add_plan_validate_live(CLI::App& plan, int& status) {

@@ -114,6 +114,20 @@ void set_windows(const std::vector<bool>& local, int window, ModelSpec& spec) {
   for (std::size_t i = 0; i < local.size(); ++i) spec.layer[i].window = local[i] ? window : 0;
 }
 
+Status read_qwen_windows(const JsonFields& config, bool (*rule)(int layer, std::int64_t max_window_layers),
+                         ModelSpec& spec) {
+  constexpr int kWindow = 4096;
+  constexpr std::int64_t kMaxWindowLayers = 28;
+  WEIR_TRY(const auto use, config.boolean("use_sliding_window"));
+  WEIR_TRY(const int window, read_hf_window(config, kWindow));
+  WEIR_TRY(const auto most, config.integer("max_window_layers", {0, 1 << 30}));
+  WEIR_TRY(const auto local, read_hf_layer_types(config, spec.layers, "sliding_attention", [&](int layer) {
+             return rule(layer, most.value_or(kMaxWindowLayers));
+           }));
+  set_windows(local, use.value_or(false) ? window : 0, spec);
+  return {};
+}
+
 Status read_hf_experts(const JsonFields& config, const char* ffn_key, ModelSpec& spec) {
   std::optional<std::int64_t> count;
   for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"}) {

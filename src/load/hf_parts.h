@@ -47,6 +47,9 @@ Result<int> read_hf_window(const JsonFields& config, int otherwise);
 Result<std::vector<bool>> read_hf_layer_types(const JsonFields& config, int layers, std::string_view type,
                                               const std::function<bool(int layer)>& rule);
 void set_windows(const std::vector<bool>& local, int window, ModelSpec& spec);
+// Qwen's windows, which "use_sliding_window" switches on, in the layers that `rule` names by "max_window_layers".
+Status read_qwen_windows(const JsonFields& config, bool (*rule)(int layer, std::int64_t max_window_layers),
+                         ModelSpec& spec);
 
 // Experts: their number, how many a token uses, and their size under the given key.
 Status read_hf_experts(const JsonFields& config, const char* ffn_key, ModelSpec& spec);

@@ -6,20 +6,12 @@ namespace {
 
 constexpr Family::HfClass kClasses[] = {{"Qwen2ForCausalLM", "qwen2"}};
 constexpr std::string_view kGguf[] = {"qwen2"};
-constexpr int kWindow = 4096;
-constexpr std::int64_t kFullLayers = 28;
 
 Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {}, model.spec));
   model.biases.qkv = Presence::kRequired;
-  WEIR_TRY(const auto use, config.boolean("use_sliding_window"));
-  WEIR_TRY(const int window, read_hf_window(config, kWindow));
-  WEIR_TRY(const auto full_layers, config.integer("max_window_layers", {0, 1 << 30}));
-  WEIR_TRY(const auto local, read_hf_layer_types(config, model.spec.layers, "sliding_attention", [&](int layer) {
-             return layer >= full_layers.value_or(kFullLayers);
-           }));
-  set_windows(local, use.value_or(false) ? window : 0, model.spec);
-  return {};
+  return read_qwen_windows(
+      config, [](int layer, std::int64_t full_layers) { return layer >= full_layers; }, model.spec);
 }
 
 Status read_gguf(const GgufKeys& keys, ParsedModel& model) {

@@ -6,8 +6,6 @@ namespace {
 
 constexpr Family::HfClass kClasses[] = {{"Qwen2MoeForCausalLM", "qwen2_moe"}};
 constexpr std::string_view kGguf[] = {"qwen2moe"};
-constexpr int kWindow = 4096;
-constexpr std::int64_t kFullLayers = 28;
 
 Status read_config(const JsonFields& config, ParsedModel& model) {
   ModelSpec& spec = model.spec;
@@ -17,14 +15,8 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_hf_sparse_layers(config, spec));
   WEIR_TRY(spec.experts.shared_ffn, config.required("shared_expert_intermediate_size", kFfnRange));
   spec.experts.shared_gate = true;
-  WEIR_TRY(const auto use, config.boolean("use_sliding_window"));
-  WEIR_TRY(const int window, read_hf_window(config, kWindow));
-  WEIR_TRY(const auto windowed, config.integer("max_window_layers", {0, 1 << 30}));
-  WEIR_TRY(const auto local, read_hf_layer_types(config, spec.layers, "sliding_attention", [&](int layer) {
-             return layer % 2 == 0 && layer < windowed.value_or(kFullLayers);
-           }));
-  set_windows(local, use.value_or(false) ? window : 0, spec);
-  return {};
+  return read_qwen_windows(
+      config, [](int layer, std::int64_t windowed) { return layer % 2 == 0 && layer < windowed; }, spec);
 }
 
 Status read_gguf(const GgufKeys& keys, ParsedModel& model) {

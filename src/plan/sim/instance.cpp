@@ -13,6 +13,7 @@ kv::KvConfig kv_config(const InstanceConfig& config, std::string model_id) {
   kv::KvConfig kv;
   kv.layout.block_tokens = config.block_tokens;
   for (const int window : config.windows) kv.layout.groups.push_back({window, {}});
+  kv.layout.state_blocks = config.state_blocks;
   kv.num_blocks = config.num_blocks;
   kv.prefix_index = config.scheduler.enable_prefix_caching ? kv::PrefixIndexKind::kHash : kv::PrefixIndexKind::kNone;
   kv.model_id = std::move(model_id);

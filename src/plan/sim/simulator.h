@@ -37,6 +37,7 @@ struct InstanceConfig {
   int block_tokens = 16;
   std::uint32_t num_blocks = 0;      // of the pool
   std::vector<int> windows = {0};    // of the KV groups, as kv::KvGroup
+  std::int64_t state_blocks = 0;     // of a sequence's recurrent state; > 0 goes without prefix caching only
   const StepModel* model = nullptr;  // outlives the simulation
   Overheads overheads;
 };
@@ -110,6 +111,7 @@ struct SimResult {
   std::vector<RequestResult> requests;                // as in the workload
   std::vector<InstanceResult> instances;              // decode instances last
   Distribution itl_s;                                 // gaps between tokens of one request, all of them
+  double prompt_tokens = 0;                           // of the requests that were not refused
   double end_s = 0;                                   // of the last step
   double in_system_s = 0;                             // integral over time of the requests sent and not yet done
   double transferred_bytes = 0, transfer_wait_s = 0;  // hand-over; what requests waited for it

@@ -9,22 +9,11 @@ namespace {
 
 #include "backend/cpu/ops/simd_avx2.inc"
 //
-#include "backend/cpu/ops/math.inc"
-//
-#include "backend/cpu/ops/attention.inc"
-#include "backend/cpu/ops/rows.inc"
+#include "backend/cpu/ops/kernels.inc"
 
 }  // namespace
 
-const OpKernels kOpKernelsAvx2 = {.attention_tile = attention_tile,
-                                  .attention_merge = attention_merge,
-                                  .attention_finish = attention_finish,
-                                  .index_tile = index_tile,
-                                  .head_norm_rope = head_norm_rope,
-                                  .delta_step = delta_step,
-                                  .store_kv = store_kv,
-                                  .softcap = softcap,
-                                  .exp2 = exp2_row};
+const OpKernels kOpKernelsAvx2 = kKernels;
 
 }  // namespace weir::backend::cpu
 

@@ -6,21 +6,10 @@ namespace {
 
 #include "backend/cpu/ops/simd_scalar.inc"
 //
-#include "backend/cpu/ops/math.inc"
-//
-#include "backend/cpu/ops/attention.inc"
-#include "backend/cpu/ops/rows.inc"
+#include "backend/cpu/ops/kernels.inc"
 
 }  // namespace
 
-const OpKernels kOpKernelsScalar = {.attention_tile = attention_tile,
-                                    .attention_merge = attention_merge,
-                                    .attention_finish = attention_finish,
-                                    .index_tile = index_tile,
-                                    .head_norm_rope = head_norm_rope,
-                                    .delta_step = delta_step,
-                                    .store_kv = store_kv,
-                                    .softcap = softcap,
-                                    .exp2 = exp2_row};
+const OpKernels kOpKernelsScalar = kKernels;
 
 }  // namespace weir::backend::cpu

@@ -1,0 +1,68 @@
+// `weir plan parallel`: the deployments of a model on given hardware that no other beats.
+#include <fstream>
+#include <memory>
+
+#include "apps/commands.h"
+#include "apps/plan_command.h"
+#include "plan/search/parallel_plan.h"
+
+namespace weir::apps {
+namespace {
+
+struct Options {
+  std::string model, hardware, svg;
+  plan::ParallelOptions search;
+  std::string roles = "both";
+  bool json = false;
+};
+
+Result<plan::Report> parallel(Options options) {
+  options.search.aggregated = options.roles != "apart";
+  options.search.disaggregated = options.roles != "together";
+  WEIR_TRY(const auto card, plan::read_model_card(options.model));
+  WEIR_TRY(const auto hardware, plan::find_hardware(options.hardware));
+  WEIR_TRY(auto plan, plan::plan_parallel(card, hardware, options.search));
+  if (!options.svg.empty()) {
+    std::ofstream file(options.svg, std::ios::binary);
+    file << plan.svg;
+    file.close();
+    if (!file) return fail(ErrorCode::kInvalidArgument, "--svg: {} cannot be written", options.svg);
+  }
+  return std::move(plan.report);
+}
+
+}  // namespace
+
+void add_plan_parallel(CLI::App& plan, int& status) {
+  auto options = std::make_shared<Options>();
+  auto& search = options->search;
+  auto* command = plan.add_subcommand(
+      "parallel", "search TP, PP, DP, EP, CP, batches, precisions and split roles for the deployments no other beats");
+  command->add_option("model", options->model, "Hugging Face folder, config.json, GGUF, or a known model")->required();
+  command->add_option("hardware", options->hardware, "a known device, or NAME,field=value,...")->required();
+  command->add_option("--devices", search.devices, "at most so many, all together");
+  command->add_option("--input", search.input_tokens, "tokens of a prompt");
+  command->add_option("--output", search.output_tokens, "tokens of a reply");
+  command->add_option("--cached", search.cached_fraction, "of a prompt, found in the prefix cache: 0 to 1");
+  command
+      ->add_option("--weights", search.weights,
+                   "weight types to try, comma between; default: all that compute natively")
+      ->delimiter(',');
+  command->add_option("--kv-bits", search.kv_bits, "bits of a KV element to try, comma between; default: 8,16")
+      ->delimiter(',');
+  command->add_option("--batch-tokens", search.batch_tokens, "limits of tokens a pass to try, comma between")
+      ->delimiter(',');
+  command->add_option("--block-size", search.block_sizes, "KV block sizes to try, comma between")->delimiter(',');
+  command->add_option("--max-batch", search.max_batch, "most sequences of an instance (of a DP group)");
+  command->add_option("--roles", options->roles, "prompts together with decoding, apart from it, or both")
+      ->check(CLI::IsMember({"both", "together", "apart"}));
+  command->add_option("--ttft-ms", search.ttft_ms, "longest mean time to the first token");
+  command->add_option("--tpot-ms", search.tpot_ms, "longest mean time of a further token");
+  command->add_option("--price", search.price_per_device_hour, "of a device for an hour; default: the table's");
+  command->add_option("--top", search.top, "rows of each table")->check(CLI::Range(1, 1000));
+  command->add_option("--svg", options->svg, "write the front as a picture");
+  command->add_flag("--json", options->json, "every figure, as JSON");
+  command->callback([options, &status] { status = print_report(parallel(*options), options->json); });
+}
+
+}  // namespace weir::apps

@@ -1,0 +1,19 @@
+// What the page's script asks for, read strictly.
+#pragma once
+
+#include <string_view>
+
+#include "plan/search/parallel_plan.h"
+
+namespace weir::plan {
+
+struct PageRequest {
+  ModelCard card;
+  Hardware hardware;
+  ParallelOptions options;
+};
+
+// Errors name the field, what it holds and what is allowed.
+Result<PageRequest> read_page_request(std::string_view body);
+
+}  // namespace weir::plan

@@ -1,0 +1,144 @@
+// The search on cards of real models.
+#include "plan/search/parallel_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/search/card_instance.h"
+
+namespace weir::plan {
+namespace {
+
+struct Subject {
+  ModelCard card;
+  Hardware hardware;
+};
+
+Subject read(const std::string& model, const std::string& hardware) {
+  return {read_model_card(model).value(), find_hardware(hardware).value()};
+}
+
+ParallelOptions options(int devices, double input, double output) {
+  ParallelOptions options;
+  options.devices = devices;
+  options.input_tokens = input;
+  options.output_tokens = output;
+  options.weights = {"fp8"};
+  options.kv_bits = {8};
+  return options;
+}
+
+double most_per_device(const ParallelPlan& plan, const std::string& layout) {
+  double most = 0;
+  for (const auto& point : plan.report.json["best"]) {
+    if (!point["disaggregated"] && point["deployment"].get<std::string>().ends_with("x " + layout))
+      most = std::max(most, point["tokens_per_s_device"].get<double>());
+  }
+  return most;
+}
+
+TEST(ParallelPlan, PublishedThroughputOfLlama70BIsMetWithinAThird) {
+  // TensorRT-LLM's performance overview @03e27c7: Llama 3.3 70B in FP8, TP2, most throughput.
+  struct Published {
+    const char* hardware;
+    double input, output, tokens_per_s;
+  };
+  for (const auto& row : {Published{"H200-SXM", 1024, 1024, 2587}, Published{"H100-SXM", 1024, 1024, 2209}}) {
+    const auto subject = read("Llama-3.3-70B", row.hardware);
+    const auto plan = plan_parallel(subject.card, subject.hardware, options(2, row.input, row.output));
+    ASSERT_TRUE(plan) << plan.error().message;
+    const double found = most_per_device(*plan, "TP2");
+    EXPECT_GT(found, row.tokens_per_s / 1.34) << row.hardware << " " << row.input;
+    EXPECT_LT(found, row.tokens_per_s * 1.34) << row.hardware << " " << row.input;
+  }
+}
+
+TEST(ParallelPlan, MoreBandwidthNeverMakesAnythingSlower) {
+  for (const char* model : {"Llama-3.1-8B", "DeepSeek-V3", "gpt-oss-120b"}) {
+    auto subject = read(model, "H200-SXM");
+    const CardSource before(subject.card, subject.hardware);
+    Hardware faster = subject.hardware;
+    faster.bandwidth_gbs *= 1.5;
+    const CardSource after(subject.card, faster);
+    Precision precision{subject.card.types, 16};
+    for (const auto& layout : candidate_layouts(16, 8, subject.card.spec.has_sparse_layers())) {
+      const auto slow = before.make(layout, precision), fast = after.make(layout, precision);
+      ASSERT_EQ(slow.has_value(), fast.has_value());
+      if (!slow) continue;
+      for (const std::int64_t batch : {1, 16, 256}) {
+        StepShape shape;
+        for (std::int64_t i = 0; i < batch; ++i) shape.add(3000, 3001, true);
+        EXPECT_LE((*fast)->step_s(shape), (*slow)->step_s(shape)) << model << " " << layout.name();
+        const double decode_s = (*slow)->step_s(shape);
+        shape.add(0, 2048, true);
+        EXPECT_GE((*slow)->step_s(shape), decode_s) << model << " " << layout.name();
+      }
+    }
+  }
+}
+
+TEST(ParallelPlan, WhatDoesNotFitSaysWhichTermAndBothNumbers) {
+  const auto subject = read("Llama-3.3-70B", "H100-SXM");
+  auto wish = options(1, 1024, 1024);
+  wish.weights = {"bf16"};
+  const auto plan = plan_parallel(subject.card, subject.hardware, wish);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(plan.error().message.find("weights of 141.1 GB on a device with 77.3 GB usable"), std::string::npos)
+      << plan.error().message;
+  wish = options(1, 100000, 1000);
+  wish.kv_bits = {16};
+  const auto kv = plan_parallel(subject.card, subject.hardware, wish);
+  ASSERT_FALSE(kv);
+  EXPECT_NE(kv.error().message.find("KV of 33.1 GB for 1 sequence of 101000 tokens"), std::string::npos)
+      << kv.error().message;
+}
+
+TEST(ParallelPlan, MoreThanTheModelsContextIsRefused) {
+  const auto subject = read("Llama-3.3-70B", "H100-SXM");
+  const auto plan = plan_parallel(subject.card, subject.hardware, options(8, 200000, 1024));
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::kContextLengthExceeded);
+}
+
+TEST(ParallelPlan, MixturesSpreadTheirExperts) {
+  const auto subject = read("DeepSeek-V3", "H200-SXM");
+  auto wish = options(16, 1024, 1024);
+  wish.weights = {};
+  const auto plan = plan_parallel(subject.card, subject.hardware, wish);
+  ASSERT_TRUE(plan) << plan.error().message;
+  // One latent of all heads: TP repeats it on every device, so groups of their own hold more sequences.
+  double tp8 = 0, dp8 = 0;
+  for (const auto& point : plan->report.json["best"]) {
+    if (point["disaggregated"]) continue;
+    const auto& layout = point["serving"]["layout"];
+    if (layout["devices"] != 8 || layout["pp"] != 1 || layout["cp"] != 1) continue;
+    double& most = layout["tp"] == 8 ? tp8 : layout["dp"] == 8 ? dp8 : tp8;
+    if (layout["tp"] == 8 || layout["dp"] == 8) most = std::max(most, point["tokens_per_s_device"].get<double>());
+  }
+  EXPECT_GT(tp8, 0);
+  EXPECT_GT(dp8, 1.2 * tp8);
+}
+
+TEST(ParallelPlan, TheSamePlanIsTheSameBytes) {
+  const auto subject = read("Qwen3-30B-A3B", "H100-SXM");
+  const auto one = plan_parallel(subject.card, subject.hardware, options(8, 4096, 512));
+  const auto two = plan_parallel(subject.card, subject.hardware, options(8, 4096, 512));
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(one->report.json.dump(), two->report.json.dump());
+  EXPECT_EQ(one->report.text, two->report.text);
+  EXPECT_EQ(one->svg, two->svg);
+  EXPECT_TRUE(one->svg.starts_with("<svg"));
+}
+
+TEST(ParallelPlan, NamesOfFilesBecomeNoMarkup) {
+  auto subject = read("Llama-3.1-8B", "H100-SXM");
+  subject.card.name = "<script>alert(1)</script>&\"\x1b[2J";
+  const auto plan = plan_parallel(subject.card, subject.hardware, options(1, 512, 512));
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->svg.find("<script"), std::string::npos);
+  EXPECT_NE(plan->svg.find("&lt;script&gt;"), std::string::npos);
+  EXPECT_EQ(plan->report.text.find('\x1b'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weir::plan

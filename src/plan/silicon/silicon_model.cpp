@@ -1,0 +1,238 @@
+#include "plan/silicon/silicon_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "base/check.h"
+#include "plan/data.h"
+
+namespace weir::plan {
+namespace {
+double tune(int i, double otherwise) {
+  static const std::vector<double> values = [] {
+    std::vector<double> out;
+    const char* t = std::getenv("WEIR_TUNE");
+    std::string text = t ? t : "";
+    while (!text.empty()) { auto c = std::min(text.find(','), text.size()); out.push_back(c ? std::stod(text.substr(0, c)) : -1); text = c < text.size() ? text.substr(c + 1) : ""; }
+    return out;
+  }();
+  return static_cast<std::size_t>(i) < values.size() && values[i] >= 0 ? values[i] : otherwise;
+}
+
+// Where coefficients start: what a roofline would take for plausible before it saw a row (80 % of bandwidth, 70 % of
+// the peak, 20 us per layer, 5 us per exchange). The priors' widths are of log coefficients, per kind: memory, latency,
+// arithmetic, exchanges. Widths and scales were chosen among eight settings by the left-out errors of this table; the
+// coefficients are then fitted.
+constexpr std::array<double, kTerms> kStart = {1.3, 1.5, 1.5, 2, 2, 0.5, 1, 1, 5, 1, 2, 1, 1.5, 1.5, 3, 1.5, 2, 0.3};
+constexpr std::array<double, kTermKinds> kTpotSd = {0.08, 0.2, 0.15, 0.2}, kTtftSd = {0.3, 0.5, 0.4, 0.4};
+// Levels: backend, system, bits, model, deployment, deployment + version; of TTFT also backend + load generator.
+const std::vector<HierarchyPrior::Level> kTpotLevels = {{1, true}, {0.7, true},  {0.7, true},
+                                                        {0.8, false}, {1, false}, {1.5, false}};
+const std::vector<HierarchyPrior::Level> kTtftLevels = {{1, true},  {0.7, true},  {0.7, true},  {0.8, false},
+                                                        {0.6, false}, {0.8, false}, {1, false}};
+constexpr double kTpotNoise = 0.06, kTtftNoise = 0.12;
+const std::vector<double> kTpotOffsetSd = {0.1, 0.1, 0.05, 0.05, 0.03}, kTtftOffsetSd = {0.2, 0.2, 0.15, 0.15, 0.05};
+constexpr double kTpotOffsetNoise = 0.05, kTtftOffsetNoise = 0.12;
+
+constexpr std::array<double, kTtftTerms> kTtftStart = {1, 0.05, 0.05, 0.1, 1, 20, 0.3, 0.7};
+constexpr std::array<int, kTtftTerms> kTtftKind = {2, 2, 2, 2, 1, 1, 1, 0};
+constexpr double kBurst = 8;  // prompts: a handful that happen to come together
+
+std::string bits_key(const StepBits& bits) { return fmt::format("{:g}/{:g}", bits.linear, bits.experts); }
+
+std::string deployment(const SiliconRow& row) {
+  return fmt::format("{}|{}|{}|{}|{}", row.model, row.system, row.backend, row.version, bits_key(row.bits));
+}
+
+std::vector<std::string> offset_keys(const SiliconRow& row) {
+  const std::string base = deployment(row), layout = row.layout_name();
+  const std::string lengths = fmt::format("{:g}>{:g}", row.input_tokens, row.output_tokens);
+  return {base, base + "#" + layout, base + "#" + lengths, base + "#" + layout + "#" + lengths,
+          fmt::format("{}#{}#{:g}", base, layout, row.concurrency)};
+}
+
+NeighbourPoint neighbour_point(const SiliconRow& row) {
+  NeighbourPoint point;
+  point.block = fmt::format("{}|{}|{}|{}", row.model, row.system, row.backend, bits_key(row.bits));
+  const auto log_over = [](double value, double length) { return std::log(value) / length; };
+  double version = 0;
+  for (const char c : row.version) version = version * 31 + c;
+  version = std::fmod(version, 1009);
+  point.at = {log_over(row.concurrency, tune(2, 0.7)), log_over(row.input_tokens, tune(3, 0.7)), log_over(row.output_tokens, tune(3, 0.7)),
+              log_over(row.layout.devices(), tune(4, 0.5)), log_over(row.layout.dp, tune(4, 0.5)), log_over(row.layout.ep, tune(5, 1)),
+              log_over(row.prefill_layout.devices(), tune(4, 0.5)), log_over(row.decode_workers, tune(4, 0.5)), log_over(row.prefill_workers, tune(4, 0.5)), version * tune(6, 1)};
+  return point;
+}
+
+double weighed(const StepTerms& terms) {
+  double sum = 0;
+  for (std::size_t i = 0; i < terms.size(); ++i) sum += kStart[i] * terms[i];
+  return sum;
+}
+
+// One prompt alone on the devices that prefill, by the start coefficients.
+double prompt_ms(const SiliconRow& row) {
+  StepLoad load;
+  load.prompts = 1;
+  load.prompt_tokens = row.input_tokens;
+  load.prompt_pairs = 0.5 * row.input_tokens * row.input_tokens;
+  const StepTerms terms = step_terms(row.facts, row.hardware, row.prefill_layout, row.bits, load);
+  double sum = 0;
+  for (int term = 0; term < kTerms; ++term) {
+    const auto i = static_cast<std::size_t>(term);
+    if (is_prefill_term(term)) sum += kStart[i] * terms[i];
+  }
+  return sum;
+}
+
+std::vector<double> ttft_terms(const SiliconRow& row) {
+  const double prompt = prompt_ms(row), requests = row.concurrency / row.prefill_workers;
+  const StepTerms steady = tpot_terms(row);
+  double step = 0;
+  for (int term = 0; term < kTerms; ++term) {
+    const auto i = static_cast<std::size_t>(term);
+    if (!is_prefill_term(term)) step += kStart[i] * steady[i];
+  }
+  const double room = kv_capacity(row.facts, row.hardware, row.layout, row.bits, row.input_tokens + row.output_tokens);
+  const double waiting = std::max(0.0, row.concurrency / row.decode_workers - room) / room;
+  return {prompt,
+          prompt * requests / row.prefill_layout.dp,
+          prompt * std::min(requests, kBurst),
+          prompt * std::sqrt(requests),
+          step,
+          1,
+          row.concurrency,
+          waiting * row.output_tokens * weighed(steady)};
+}
+
+HierarchyRow hierarchy_row(const SiliconRow& row, Latency latency) {
+  HierarchyRow out;
+  out.groups = tpot_groups(row.model, row.system, row.backend, row.version, row.bits);
+  if (latency == Latency::kTpot) {
+    const StepTerms terms = tpot_terms(row);
+    out.terms.assign(terms.begin(), terms.end());
+    out.log_y = std::log(row.tpot_ms);
+  } else {
+    out.groups.push_back(row.backend + (row.fixed_lengths ? "|fixed" : "|random"));
+    out.terms = ttft_terms(row);
+    out.log_y = std::log(row.ttft_ms);
+  }
+  return out;
+}
+
+HierarchyPrior prior_of(Latency latency, RowKind kind) {
+  HierarchyPrior prior;
+  if (latency == Latency::kTpot) {
+    prior.start.assign(kStart.begin(), kStart.end());
+    for (int term = 0; term < kTerms; ++term) prior.kind.push_back(term_kind(term));
+    prior.kind_sd.assign(kTpotSd.begin(), kTpotSd.end());
+    for (double& sd : prior.kind_sd) sd *= kind == RowKind::kDense ? tune(0, 1) : tune(1, 1.5);
+    prior.noise = kTpotNoise;
+    prior.levels = kTpotLevels;
+  } else {
+    prior.start.assign(kTtftStart.begin(), kTtftStart.end());
+    prior.kind.assign(kTtftKind.begin(), kTtftKind.end());
+    prior.kind_sd.assign(kTtftSd.begin(), kTtftSd.end());
+    prior.base_scale = 2;
+    prior.noise = kTtftNoise;
+    prior.levels = kTtftLevels;
+  }
+  return prior;
+}
+
+}  // namespace
+
+std::vector<std::string> tpot_groups(const std::string& model, const std::string& system, const std::string& backend,
+                                     const std::string& version, const StepBits& bits) {
+  const std::string key = bits_key(bits), base = fmt::format("{}|{}|{}|{}", model, system, backend, key);
+  return {backend, system, key, model, base, base + "|" + version};
+}
+
+double running_requests(const SiliconRow& row) {
+  const double room = kv_capacity(row.facts, row.hardware, row.layout, row.bits, row.input_tokens + row.output_tokens);
+  return std::max(1.0, std::min(row.concurrency / row.decode_workers, room));
+}
+
+StepTerms tpot_terms(const SiliconRow& row) {
+  StepLoad load;
+  load.sequences = running_requests(row);
+  load.context = row.input_tokens + row.output_tokens / 2;
+  if (!row.disaggregated) {
+    load.prompts = load.sequences / row.output_tokens;
+    load.prompt_tokens = load.prompts * row.input_tokens;
+    load.prompt_pairs = load.prompts * 0.5 * row.input_tokens * row.input_tokens;
+  }
+  return step_terms(row.facts, row.hardware, row.layout, row.bits, load);
+}
+
+SiliconModel SiliconModel::fit(std::span<const SiliconRow* const> rows, Latency latency) {
+  CHECK(!rows.empty());
+  SiliconModel model;
+  model.latency_ = latency;
+  std::vector<HierarchyRow> data;
+  data.reserve(rows.size());
+  for (const SiliconRow* row : rows) {
+    data.push_back(hierarchy_row(*row, latency));
+    ++model.rows_of_[deployment(*row)];
+  }
+  std::vector<const HierarchyRow*> pointers;
+  for (const HierarchyRow& row : data) pointers.push_back(&row);
+  model.terms_ = Hierarchy::fit(pointers, prior_of(latency, rows[0]->kind()));
+  std::vector<std::vector<std::string>> keys;
+  std::vector<double> residuals;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    keys.push_back(offset_keys(*rows[i]));
+    residuals.push_back(data[i].log_y - model.terms_.log_mean(data[i]));
+  }
+  const bool tpot = latency == Latency::kTpot;
+  model.offsets_.fit(keys, residuals, tpot ? kTpotOffsetSd : kTtftOffsetSd, tpot ? kTpotOffsetNoise : kTtftOffsetNoise);
+  std::vector<NeighbourPoint> points;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    points.push_back(neighbour_point(*rows[i]));
+    residuals[i] -= model.offsets_.at(keys[i]);
+  }
+  const int kind = static_cast<int>(rows[0]->kind());
+  model.neighbours_.fit(std::move(points), residuals, tpot ? tune(7 + kind, 0.1) : tune(10 + kind, 0.3), tpot ? tune(13 + kind, .05) : tune(16 + kind, .1));
+  return model;
+}
+
+double SiliconModel::log_ms(const SiliconRow& row) const {
+  return terms_.log_mean(hierarchy_row(row, latency_)) + offsets_.at(offset_keys(row)) + neighbours_.at(neighbour_point(row));
+}
+
+Support SiliconModel::support(const SiliconRow& row) const {
+  const auto found = rows_of_.find(deployment(row));
+  if (found == rows_of_.end()) return Support::kNone;
+  return found->second >= kManyRows ? Support::kMany : Support::kFew;
+}
+
+const SiliconTable& shared_silicon() {
+  static const SiliconTable table = [] {
+    auto read = read_silicon(data_file("silicon.csv"), "silicon.csv");
+    CHECK(read.has_value());
+    return *std::move(read);
+  }();
+  return table;
+}
+
+const SiliconModel& shared_model(RowKind kind, Latency latency) {
+  struct Slot {
+    std::once_flag once;
+    std::optional<SiliconModel> model;
+  };
+  static std::array<std::array<Slot, 2>, 3> slots;
+  Slot& slot = slots[static_cast<std::size_t>(kind)][static_cast<std::size_t>(latency)];
+  std::call_once(slot.once, [&] {
+    std::vector<const SiliconRow*> rows;
+    for (const SiliconRow* row : shared_silicon().used()) {
+      if (row->kind() == kind) rows.push_back(row);
+    }
+    slot.model = SiliconModel::fit(rows, latency);
+  });
+  return *slot.model;
+}
+
+}  // namespace weir::plan

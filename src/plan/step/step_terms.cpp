@@ -1,0 +1,130 @@
+#include "plan/step/step_terms.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace weir::plan {
+namespace {
+
+struct TermInfo {
+  std::string_view name;
+  int kind;
+};
+constexpr std::array<TermInfo, kTerms> kInfo = {{{"dense weights", 0},
+                                                 {"experts' weights", 0},
+                                                 {"KV", 0},
+                                                 {"layer", 1},
+                                                 {"sparse layer", 1},
+                                                 {"step", 1},
+                                                 {"sequence", 1},
+                                                 {"sequence of a group", 1},
+                                                 {"exchange", 1},
+                                                 {"exchange x doublings", 1},
+                                                 {"decode exchange bytes", 3},
+                                                 {"decode arithmetic", 2},
+                                                 {"decode latent attention", 2},
+                                                 {"prefill arithmetic", 2},
+                                                 {"prefill attention", 2},
+                                                 {"prefill exchange bytes", 3},
+                                                 {"prefill request", 2},
+                                                 {"prefill token", 2}}};
+
+constexpr double kExchangeBits = 16;        // activations are summed in 16 bits
+constexpr double kReservedBytes = 2e9;      // CUDA context, activations, graphs
+constexpr double kMemoryFraction = 0.92;    // what engines let weights and KV fill (vLLM's and TensorRT-LLM's 0.9)
+
+double peak_flops(const Hardware& hardware, double bits) {
+  // Weights of 4 bits without 4-bit arithmetic are widened to 16: the operands are 16 bits then.
+  double tflops = hardware.bf16_tflops;
+  if (bits <= 5) {
+    tflops = hardware.fp4_tflops > 0 ? hardware.fp4_tflops : hardware.bf16_tflops;
+  } else if (bits <= 8.5) {
+    tflops = hardware.fp8_tflops > 0 ? hardware.fp8_tflops : std::max(hardware.bf16_tflops, hardware.int8_tops);
+  }
+  return std::max(tflops, 1e-3) * 1e12;
+}
+
+double seconds(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
+
+// All-reduce over tp devices moves each row 2 (tp - 1) / tp times, two times a layer; with attention groups the rows
+// go to the devices of their experts and back instead, in 12 bits on the mean of both ways.
+double exchange_bytes(const StepFacts& f, const ParallelLayout& layout, double rows_of_group) {
+  double bytes = 0;
+  const double tp = layout.tp, devices = layout.stage_devices();
+  if (layout.tp > 1) bytes += 2 * f.layers * rows_of_group * f.hidden * kExchangeBits / 8 * 2 * (tp - 1) / tp;
+  if (layout.dp > 1 && f.experts > 0)
+    bytes += 2 * f.layers * rows_of_group * f.hidden * std::min(f.experts_used, devices) * 1.5 * (devices - 1) / devices;
+  return bytes;
+}
+
+}  // namespace
+
+std::string_view term_name(int term) { return kInfo[static_cast<std::size_t>(term)].name; }
+int term_kind(int term) { return kInfo[static_cast<std::size_t>(term)].kind; }
+bool is_prefill_term(int term) { return term >= kTermPrefillMath; }
+
+StepLoad load_of(const StepShape& shape) {
+  StepLoad load;
+  load.sequences = static_cast<double>(shape.decode_tokens);
+  load.context = load.sequences > 0 ? shape.decode_attended / load.sequences : 0;
+  load.prompts = static_cast<double>(shape.sequences - shape.decode_tokens);
+  load.prompt_tokens = static_cast<double>(shape.tokens - shape.decode_tokens);
+  load.prompt_pairs = shape.attended - shape.decode_attended;
+  return load;
+}
+
+StepTerms step_terms(const StepFacts& f, const Hardware& hardware, const ParallelLayout& layout, const StepBits& bits,
+                     const StepLoad& load) {
+  StepTerms terms{};
+  const double tp = layout.tp, dp = layout.dp, devices = layout.stage_devices();
+  const double bandwidth = hardware.bandwidth_gbs * 1e9, link = std::max(1.0, hardware.link_gbs) * 1e9;
+  const double dense_weights = f.attention_weights + f.ffn_weights;
+  const double used_weights = f.experts > 0 ? f.expert_weights * f.experts_used / f.experts : 0;
+  const double group = std::max(load.sequences / dp, load.sequences > 0 ? 1.0 : 0.0);  // of one attention group
+  const double rows = load.sequences + load.prompt_tokens;
+  terms[kTermDense] = 1e3 * seconds((dense_weights * bits.linear + f.head_weights * 16) / 8 / tp, bandwidth);
+  if (f.experts > 0 && rows > 0) {
+    const double chosen = 1 - std::pow(1 - f.experts_used / f.experts, std::max(1.0, rows));
+    terms[kTermExperts] = 1e3 * seconds(chosen * f.expert_weights * bits.experts / 8 / devices, bandwidth);
+  }
+  const double kv_share = f.latent ? 1 : std::min(tp, f.kv_heads);
+  const double windowed = f.window_layers > 0 ? f.window_layers * std::min(load.context, f.window) : 0;
+  terms[kTermKv] = 1e3 * seconds(group * (load.context * f.full_layers + windowed) * f.kv_elements * bits.kv / 8 /
+                                     kv_share / layout.cp,
+                                 bandwidth);
+  terms[kTermLayer] = 1e-2 * f.layers;
+  terms[kTermSparseLayer] = 1e-2 * f.sparse_layers;
+  terms[kTermStep] = 1;
+  terms[kTermSequence] = 1e-2 * load.sequences;
+  if (layout.dp > 1) terms[kTermGroupSequence] = 1e-2 * group;
+  if (devices > 1) {
+    terms[kTermExchange] = 2e-3 * f.layers;
+    terms[kTermExchangeDoubling] = 2e-3 * f.layers * std::log2(devices);
+  }
+  terms[kTermDecodeBytes] = 1e3 * seconds(exchange_bytes(f, layout, group), link);
+  const double linear_peak = peak_flops(hardware, bits.linear), expert_peak = peak_flops(hardware, bits.experts);
+  terms[kTermDecodeMath] = 1e3 * (2 * group * (dense_weights + f.head_weights) / tp / linear_peak +
+                                  2 * load.sequences * used_weights / devices / expert_peak);
+  terms[kTermDecodeAttention] =
+      1e3 * 2 * group * load.context * f.full_layers * f.decode_pair / tp / peak_flops(hardware, 16);
+  terms[kTermPrefillMath] = 1e3 * (2 * load.prompt_tokens * dense_weights / devices / linear_peak +
+                                   2 * load.prompt_tokens * used_weights / devices / expert_peak);
+  terms[kTermPrefillAttention] =
+      1e3 * 2 * load.prompt_pairs * f.full_layers * f.prefill_pair / devices / peak_flops(hardware, 16);
+  terms[kTermPrefillBytes] = 1e3 * seconds(exchange_bytes(f, layout, load.prompt_tokens / dp), link);
+  terms[kTermRequest] = load.prompts;
+  terms[kTermToken] = 1e-3 * load.prompt_tokens;
+  return terms;
+}
+
+double kv_capacity(const StepFacts& f, const Hardware& hardware, const ParallelLayout& layout, const StepBits& bits,
+                   double tokens) {
+  const double dense = (f.attention_weights + f.ffn_weights) * bits.linear / 8 + f.head_weights * 2;
+  const double weights = dense / layout.tp + f.expert_weights * bits.experts / 8 / layout.stage_devices();
+  const double room = hardware.memory_bytes * kMemoryFraction - weights / layout.pp - kReservedBytes;
+  const double share = f.latent ? 1 : std::min<double>(layout.tp, f.kv_heads);
+  const double sequence = f.kv_elements * f.full_layers * bits.kv / 8 * std::max(1.0, tokens) / share / layout.pp;
+  return std::max(1.0, sequence > 0 ? room / sequence : 1e9) * layout.dp;
+}
+
+}  // namespace weir::plan
