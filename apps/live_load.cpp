@@ -232,6 +232,7 @@ Result<Measured> measure(const CalibrateOptions& options, const LiveModel& model
   WEIR_TRY(const double first, reference_s(url, model, seed_of(options.seed, 99, 0)));  // touches the weights
   (void)first;
   Measured out;
+  std::vector<double> references;
   double shares = 0;
   for (const Load& load : kLoads) shares += load.share;
   for (int round = 0; round < kRounds; ++round) {
@@ -248,9 +249,12 @@ Result<Measured> measure(const CalibrateOptions& options, const LiveModel& model
       WEIR_TRY(auto run, run_load(url, std::move(spec), options.seconds * load.share / shares / kRounds));
       if (load.clients == 1) out.single.push_back(std::move(run));
     }
-    WEIR_TRY(const double now, reference_s(url, model, seed_of(options.seed, round, 999)));
-    out.reference_s += now / kRounds;
+    for (const std::size_t repeat : {997, 998}) {
+      WEIR_TRY(const double now, reference_s(url, model, seed_of(options.seed, round, repeat)));
+      references.push_back(now);
+    }
   }
+  out.reference_s = median(std::move(references));
   WEIR_RETURN_IF_ERROR(server->stop());
   WEIR_TRY(out.steps, read_step_log(log.path()));
   if (!options.keep_log.empty()) {
