@@ -18,11 +18,15 @@ void add_plan_validate(CLI::App& plan, int& status);  // silicon, ops, published
 void add_plan_sim(CLI::App& plan, int& status);
 void add_plan_goodput(CLI::App& plan, int& status);
 void add_plan_validate_theory(CLI::App& plan, int& status);
+void add_plan_validate_vllm(CLI::App& plan, int& status);
 
 // `weir plan validate`, made by whoever asks first.
 CLI::App& validate_of(CLI::App& plan);
 void add_plan_parallel(CLI::App& plan, int& status);
 void add_plan_serve(CLI::App& plan, int& status);
+
+void add_plan_calibrate(CLI::App& plan, int& status);
+void add_plan_validate_live(CLI::App& plan, int& status);
 
 // Prints the report as text or JSON, or the error; the exit status.
 int print_report(const Result<plan::Report>& report, bool json);

@@ -70,7 +70,7 @@ class Plot {
     return fmt::format(
         "<polyline points='{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}' class='roof'/><text x='{:.1f}' y='{:.1f}' "
         "text-anchor='end'>{:g} bits: {:g} TFLOP/s, ridge {:.0f}</text>\n",
-        x(start), y(start * slope), x(ridge), y(peak), x(kMostIntensity), y(peak), x(kMostIntensity) - 4, y(peak) - 5,
+        x(start), y(start * slope), x(ridge), y(peak), x(kMostIntensity), y(peak), x(kMostIntensity) - 4, y(peak) + 15,
         bits, peak, ridge);
   }
 
@@ -93,12 +93,7 @@ class Plot {
 std::string roofline_svg(const std::string& title, const Hardware& hardware, const std::vector<Operator>& decode,
                          const std::vector<Operator>& prefill) {
   const Plot plot(hardware);
-  std::string svg = fmt::format(
-      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {} {}' font-family='sans-serif' font-size='12'>\n"
-      "<style>.grid{{stroke:#ddd}}.roof{{fill:none;stroke:#333;stroke-width:2}}.decode{{fill:#c0392b}}"
-      ".prefill{{fill:#2471a3}}.number{{font-size:10px}}</style>\n"
-      "<rect width='100%' height='100%' fill='white'/><text x='{}' y='28' font-size='16'>{}</text>\n",
-      kWidth, kHeight, kLeft, escaped(title));
+  std::string svg;
   svg += plot.axes();
   double last_peak = 0;
   for (const double bits : {16.0, 8.0, 4.0}) {
@@ -113,6 +108,11 @@ std::string roofline_svg(const std::string& title, const Hardware& hardware, con
     line += 16;
     for (const Operator& one : operators) {
       if (one.flops <= 0 || one.bytes() <= 0) continue;
+      // Dense and sparse layers have operators alike: one point for all.
+      const bool again = std::any_of(operators.data(), &one, [&](const Operator& earlier) {
+        return earlier.name == one.name && earlier.intensity() == one.intensity();
+      });
+      if (again) continue;
       svg += plot.point(one, kind, ++number);
       svg += fmt::format("<circle cx='{}' cy='{}' r='5' class='{}'/><text x='{}' y='{}'>{} {} ({:.1f})</text>\n",
                          kWidth - kRight + 20, line - 4, kind, kWidth - kRight + 30, line, number, escaped(one.name),
@@ -123,7 +123,13 @@ std::string roofline_svg(const std::string& title, const Hardware& hardware, con
   };
   add(decode, "decode", "decoding");
   add(prefill, "prefill", "prefill");
-  return svg + "</svg>\n";
+  const std::string frame = fmt::format(
+      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {} {}' font-family='sans-serif' font-size='12'>\n"
+      "<style>.grid{{stroke:#ddd}}.roof{{fill:none;stroke:#333;stroke-width:2}}.decode{{fill:#c0392b}}"
+      ".prefill{{fill:#2471a3}}.number{{font-size:10px}}</style>\n"
+      "<rect width='100%' height='100%' fill='white'/><text x='{}' y='28' font-size='16'>{}</text>\n",
+      kWidth, std::max(kHeight, line), kLeft, escaped(title));
+  return frame + svg + "</svg>\n";
 }
 
 }  // namespace weir::plan

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/printable.h"
+#include "plan/calibrated_step.h"
 #include "plan/memory.h"
 #include "plan/sim/fields.h"
 #include "plan/sim/simple_step.h"
@@ -178,6 +179,28 @@ Status size_from_card(const ScenarioSpec& spec, Scenario& scenario) {
   return {};
 }
 
+// A file of `weir plan calibrate`, or the numbers of a SimpleStep.
+Status use_step_model(const ScenarioSpec& spec, Scenario& scenario) {
+  auto calibrated = CalibratedStep::read(spec.step_model);
+  Cluster& cluster = scenario.cluster;
+  if (calibrated) {
+    const RequestOverheads& overheads = calibrated->overheads;
+    Overheads& used = cluster.instance.overheads;
+    if (used.request_s == 0 && used.prompt_token_s == 0 && used.output_s == 0) {
+      used = {overheads.request_s, overheads.prompt_token_s, overheads.output_s};
+      cluster.decode.overheads = used;
+    }
+    scenario.models.push_back(std::make_unique<CalibratedStep>(std::move(*calibrated)));
+  } else if (calibrated.error().param == "format") {
+    WEIR_TRY(const SimpleStep step, read_simple_step(spec.step_model));
+    scenario.models.push_back(std::make_unique<SimpleStep>(step));
+  } else {
+    return tl::unexpected(calibrated.error());
+  }
+  cluster.instance.model = cluster.decode.model = scenario.models.back().get();
+  return {};
+}
+
 }  // namespace
 
 Result<Scenario> make_scenario(const ScenarioSpec& spec) {
@@ -204,9 +227,7 @@ Result<Scenario> make_scenario(const ScenarioSpec& spec) {
   }
   if (spec.link_gbs >= 0) cluster.handover.bytes_s = spec.link_gbs * 1e9;
   if (!spec.step_model.empty()) {
-    WEIR_TRY(const SimpleStep step, read_simple_step(spec.step_model));
-    scenario.models.push_back(std::make_unique<SimpleStep>(step));
-    cluster.instance.model = cluster.decode.model = scenario.models.back().get();
+    WEIR_RETURN_IF_ERROR(use_step_model(spec, scenario));
     scenario.assumptions.push_back("step times are those of " + printable(spec.step_model));
   }
   for (const std::string& text : spec.tiers) {
