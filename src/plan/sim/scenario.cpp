@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/printable.h"
+#include "plan/calibrated_step.h"
 #include "plan/memory.h"
 #include "plan/sim/fields.h"
 #include "plan/sim/simple_step.h"
@@ -107,6 +108,13 @@ Status check_spec(const ScenarioSpec& spec) {
   if (spec.num_blocks < 0 || spec.num_blocks > 1'000'000'000)
     return wrong("num-kv-blocks", spec.num_blocks, "1 to 1e9 are possible");
   if (spec.tiers.size() > kMostTiers) return wrong("tier", spec.tiers.size(), "at most 8 can be given");
+  // -1 is the default of --link-gbs: as the hardware has it.
+  if (!(spec.link_gbs >= 0 && spec.link_gbs <= 1e9) && spec.link_gbs != -1) {
+    return wrong("link-gbs", spec.link_gbs, "0 to 1e9 GB/s are possible");
+  }
+  if (!(spec.kv_bytes_per_token >= 0 && spec.kv_bytes_per_token <= 1e12)) {
+    return wrong("kv-bytes-per-token", spec.kv_bytes_per_token, "0 to 1e12 are possible");
+  }
   const double overheads[] = {spec.request_overhead_ms, spec.prompt_token_overhead_us, spec.output_overhead_ms,
                               spec.link_latency_ms};
   for (const double value : overheads) {
@@ -171,6 +179,28 @@ Status size_from_card(const ScenarioSpec& spec, Scenario& scenario) {
   return {};
 }
 
+// A file of `weir plan calibrate`, or the numbers of a SimpleStep.
+Status use_step_model(const ScenarioSpec& spec, Scenario& scenario) {
+  auto calibrated = CalibratedStep::read(spec.step_model);
+  Cluster& cluster = scenario.cluster;
+  if (calibrated) {
+    const RequestOverheads& overheads = calibrated->overheads;
+    Overheads& used = cluster.instance.overheads;
+    if (used.request_s == 0 && used.prompt_token_s == 0 && used.output_s == 0) {
+      used = {overheads.request_s, overheads.prompt_token_s, overheads.output_s};
+      cluster.decode.overheads = used;
+    }
+    scenario.models.push_back(std::make_unique<CalibratedStep>(std::move(*calibrated)));
+  } else if (calibrated.error().param == "format") {
+    WEIR_TRY(const SimpleStep step, read_simple_step(spec.step_model));
+    scenario.models.push_back(std::make_unique<SimpleStep>(step));
+  } else {
+    return tl::unexpected(calibrated.error());
+  }
+  cluster.instance.model = cluster.decode.model = scenario.models.back().get();
+  return {};
+}
+
 }  // namespace
 
 Result<Scenario> make_scenario(const ScenarioSpec& spec) {
@@ -197,9 +227,7 @@ Result<Scenario> make_scenario(const ScenarioSpec& spec) {
   }
   if (spec.link_gbs >= 0) cluster.handover.bytes_s = spec.link_gbs * 1e9;
   if (!spec.step_model.empty()) {
-    WEIR_TRY(const SimpleStep step, read_simple_step(spec.step_model));
-    scenario.models.push_back(std::make_unique<SimpleStep>(step));
-    cluster.instance.model = cluster.decode.model = scenario.models.back().get();
+    WEIR_RETURN_IF_ERROR(use_step_model(spec, scenario));
     scenario.assumptions.push_back("step times are those of " + printable(spec.step_model));
   }
   for (const std::string& text : spec.tiers) {
