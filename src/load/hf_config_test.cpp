@@ -185,7 +185,7 @@ TEST(HfConfig, Yarn) {
 }
 
 TEST(HfConfig, Gemma) {
-  const auto [s, biases, skipped] =
+  const auto [s, biases, skipped, is_wrapped] =
       read(config("Gemma3ForCausalLM", {{"num_hidden_layers", 7},
                                         {"head_dim", 16},
                                         {"sliding_window", 24},
@@ -203,6 +203,7 @@ TEST(HfConfig, Gemma) {
   EXPECT_EQ(s.ropes[1].theta, 500.0);
   EXPECT_EQ(s.ropes[1].scaling, RopeSpec::Scaling::kNone);
   EXPECT_TRUE(s.tied_embeddings && s.post_norms);
+  EXPECT_FALSE(is_wrapped);
   EXPECT_EQ(s.qk_norm, QkNorm::kHead);
   EXPECT_EQ(s.norm_weight_offset, 1.0f);
   EXPECT_EQ(s.embedding_scale, 8.0f);
