@@ -127,14 +127,13 @@ Status check_mixers(const ModelSpec& spec, const std::string& file) {
 
 // What tells classes apart, without case and the endings that most of them have.
 std::string distinctive(std::string_view name) {
-  for (const std::string_view ending : {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "Model"}) {
-    if (name.size() > ending.size() && name.ends_with(ending)) {
-      name.remove_suffix(ending.size());
-      break;
-    }
-  }
   std::string lower(name.substr(0, 100));
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const std::string_view ending : {"forcausallm", "forconditionalgeneration", "lmheadmodel", "model"}) {
+    if (lower.size() <= ending.size() || !lower.ends_with(ending)) continue;
+    lower.resize(lower.size() - ending.size());
+    break;
+  }
   return lower;
 }
 

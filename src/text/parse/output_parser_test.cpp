@@ -115,6 +115,7 @@ TEST(OutputParserTest, whole_calls_have_valid_arguments_whatever_the_reply) {
         EXPECT_TRUE(Json::accept(call.arguments)) << call.arguments << " of " << example.text.substr(0, i);
     }
     for (std::size_t i = 0; i < example.text.size(); ++i) {
+      if (static_cast<unsigned char>(example.text[i]) >= 0x80) continue;  // a reply is UTF-8
       std::string spoiled = example.text;
       spoiled[i] = '}';
       for (const Call& call : parse(syntax, {spoiled}).calls)
