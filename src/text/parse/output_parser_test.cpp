@@ -74,6 +74,10 @@ TEST(OutputParserTest, any_cut_gives_the_same) {
 TEST(OutputParserTest, whole_calls_are_the_same_calls) {
   std::mt19937 random(3);
   for (const auto& example : examples()) {
+    // Streams cannot take back the beginning of a call that breaks off.
+    const bool broken =
+        std::ranges::any_of(example.expected.calls, [](const Call& call) { return !Json::accept(call.arguments); });
+    if (broken) continue;
     auto syntax = std::make_shared<ReplySyntax>(*syntax_of(example));
     syntax->whole_calls = true;
     for (int i = 0; i < 5; ++i)
