@@ -110,6 +110,8 @@ DEEPSEEK = dict(
 # name -> (configuration class, settings, how the saved config.json is edited, dtype, options)
 MODELS = {
     "llama": ("Llama", dict(head_dim=16), None, "f32", {"gguf"}),
+    # OpenLLaMA 3B's heads have 100 elements: no whole number of eights.
+    "llama-odd-heads": ("Llama", dict(hidden_size=40, intermediate_size=48), None, "f32", {"gguf"}),
     "llama-bias-linear": (
         "Llama",
         dict(
@@ -342,6 +344,37 @@ MODELS = {
     "cohere2": ("Cohere2", dict(num_hidden_layers=4, sliding_window=24, logit_scale=0.5, tie_word_embeddings=True), None, "f32", set()),
 }
 
+# Language models inside of larger ones: the class, the language model in it and its settings, the "model_type" of both, how files spell its tensors
+# ("model." and "lm_head." stand for what they are called alone), and keys of text_config: added, or left out where None, as they are what the class
+# assumes.
+WRAPPED = {
+    # As transformers 4 wrote Gemma 3 from 4B on.
+    "gemma3-vision": (
+        "Gemma3ForConditionalGeneration",
+        "Gemma3Text",
+        dict(head_dim=16, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=4, sliding_window=24, query_pre_attn_scalar=16, tie_word_embeddings=True),
+        ("gemma3", "gemma3_text"),
+        {"model.": "language_model.model."},
+        dict(num_attention_heads=None, num_key_value_heads=None, tie_word_embeddings=None, max_position_embeddings=None, layer_types=None),
+    ),
+    "qwen2.5-vl": (
+        "Qwen2_5_VLForConditionalGeneration",
+        "Qwen2",
+        dict(rms_norm_eps=1e-5, rope_parameters=dict(rope_type="default", rope_theta=1000000.0)),
+        ("qwen2_5_vl", "qwen2_5_vl_text"),
+        {"model.": "model.language_model."},
+        dict(rms_norm_eps=None, rope_parameters=None, rope_scaling=dict(type="mrope", mrope_section=[2, 1, 1])),
+    ),
+    "llava": (
+        "LlavaForConditionalGeneration",
+        "Mistral",
+        dict(head_dim=16, sliding_window=None),
+        ("llava", "mistral"),
+        {"model.": "language_model.model.", "lm_head.": "language_model.lm_head."},
+        {},
+    ),
+}
+
 # For the quantised files: rows of 256, the size of K-quant blocks.
 QUANT = dict(head_dim=64, hidden_size=256, intermediate_size=256, num_hidden_layers=1, num_key_value_heads=1, tie_word_embeddings=True)
 
@@ -502,6 +535,41 @@ def save_folder(out, name, tokenizer):
         save_gguf(os.path.join(out, "gguf", name + ".gguf"), loaded, tokenizer)
     if name == "llama":
         save_gguf(os.path.join(out, "gguf", "llama-split.gguf"), loaded, tokenizer, split=True)
+
+
+def save_wrapped(out, name, tokenizer):
+    wrapper, kind, settings, (own_type, text_type), spelling, changes = WRAPPED[name]
+    folder = os.path.join(out, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    seed = sum(name.encode())
+    model = make_model(kind, settings, seed)
+    text = json.loads(model.config.to_json_string(use_diff=False))
+    text = {k: v for k, v in text.items() if k in KEPT_KEYS and v is not None or k == "sliding_window"}
+    text.update(changes, model_type=text_type)
+    text = {k: v for k, v in text.items() if v is not None or k == "sliding_window"}
+    config = dict(architectures=[wrapper], model_type=own_type, text_config=text, vision_config=VISION[own_type], eos_token_id=2)
+    write_json(os.path.join(folder, "config.json"), config, indent=1, sort_keys=True)
+    tied = model.config.tie_word_embeddings
+    state = {}
+    for key, value in model.state_dict().items():
+        if tied and key == "lm_head.weight":
+            continue
+        first = key[: key.index(".") + 1]
+        state[spelling.get(first, first) + key.removeprefix(first)] = value.contiguous()
+    state["vision_tower.patches.weight"] = torch.ones(4, 3)
+    save_file(state, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+    save_text_files(folder, tokenizer, list_of_templates=False)
+    # The parts that see are made up by the library; a text does not get there.
+    loaded = getattr(transformers, wrapper).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    write_json(os.path.join(folder, "cases.json"), compute_cases(loaded, seed))
+
+
+VISION = {
+    "gemma3": dict(model_type="siglip_vision_model", hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14),
+    "qwen2_5_vl": dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=32, fullatt_block_indexes=[0]),
+    "llava": dict(model_type="clip_vision_model", hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14),
+}  # fmt: skip
 
 
 KEPT_KEYS = set(BASE) | {
@@ -687,6 +755,10 @@ def main():
     for name in MODELS:
         if not args.only or name in args.only:
             save_folder(args.out, name, tokenizer)
+            print(name, flush=True)
+    for name in WRAPPED:
+        if not args.only or name in args.only:
+            save_wrapped(args.out, name, tokenizer)
             print(name, flush=True)
     if not args.only or "quant" in args.only:
         save_quantised(args.out, tokenizer, args.llama_quantize)

@@ -172,6 +172,26 @@ Result<text::Rendered> render_somehow(const text::ChatTemplate& chat_template, t
   return rendered;
 }
 
+bool has_calls_alone(const Json& messages) {
+  return std::ranges::any_of(messages, [](const Json& message) {
+    return message.contains("tool_calls") && !message["tool_calls"].empty() && message.value("content", Json("")) == "";
+  });
+}
+
+// Whether a call that stands alone in its message is part of the prompt, in a short chat with the same variables.
+bool shows_calls(const text::ChatTemplate& chat_template, const text::RenderInput& given, bool none_beside_calls) {
+  constexpr const char* kName = "weir_probe_of_past_calls";
+  text::RenderInput input = given;
+  input.none_beside_calls = none_beside_calls;
+  if (input.kwargs.is_object()) input.kwargs.erase("continue_final_message");
+  const Json call = {
+      {"id", "call00001"}, {"type", "function"}, {"function", {{"name", kName}, {"arguments", Json::object()}}}};
+  input.messages = Json::array({{{"role", "user"}, {"content", "Hi"}},
+                                {{"role", "assistant"}, {"content", ""}, {"tool_calls", Json::array({call})}}});
+  const auto rendered = render_somehow(chat_template, input);
+  return rendered && rendered->text.find(kName) != std::string::npos;
+}
+
 }  // namespace
 
 Result<text::Rendered> render_chat(const ServedModel& model, const ChatInput& chat) {
@@ -193,6 +213,8 @@ Result<text::Rendered> render_chat(const ServedModel& model, const ChatInput& ch
   input.kwargs = chat.kwargs;
   input.bos_token = special_text(*model.tokenizer, model.tokenizer->bos());
   input.eos_token = special_text(*model.tokenizer, model.tokenizer->eos());
+  input.none_beside_calls =
+      has_calls_alone(input.messages) && !shows_calls(it->second, input, false) && shows_calls(it->second, input, true);
   auto rendered = render_somehow(it->second, input);
   if (!rendered) {
     // Whatever the template objects to, it objects to these messages.
@@ -216,11 +238,12 @@ Result<std::vector<TokenId>> encode_rendered(const ServedModel& model, const tex
 }
 
 std::shared_ptr<const text::parse::ReplySyntax> reply_syntax(const ReplyFormat& format, const ChatInput& chat,
-                                                             const text::Rendered& rendered) {
+                                                             const text::Rendered& rendered, bool whole_calls) {
   auto syntax = std::make_shared<text::parse::ReplySyntax>();
   syntax->format = format.format;
   syntax->tools = text::parse::ToolSchemas(chat.tools);
   syntax->calls = !chat.tools.is_null();
+  syntax->whole_calls = whole_calls;
   const bool continues = chat.kwargs.contains("continue_final_message") && !chat.messages.empty();
   const Json message = continues ? chat.messages.back() : Json();
   const Json* content = message.is_object() ? Fields(message).find("content") : nullptr;
@@ -260,7 +283,7 @@ Result<std::vector<EncodedPrompt>> build_prompts(const ServedModel& model, const
     const auto format = model.reply_formats.find(find_template(model, *chat)->first);
     if (format != model.reply_formats.end()) {
       prompts.back().format = &format->second;
-      prompts.back().syntax = reply_syntax(format->second, *chat, rendered);
+      prompts.back().syntax = reply_syntax(format->second, *chat, rendered, !request.stream);
     }
   }
   for (const Prompt& prompt : request.prompts) {

@@ -217,5 +217,27 @@ TEST_F(ReplyReadingTest, templates_that_want_argument_texts_get_them) {
   EXPECT_EQ(rendered["prompt"], "aargs {\"z\":1}");
 }
 
+TEST_F(ReplyReadingTest, past_calls_are_shown_by_templates_that_ask_whether_content_is_none) {
+  const std::string calls =
+      "{% for c in m.tool_calls %}<{{ c.function.name + ' ' + c.function.arguments }}>{% endfor %}";
+  const auto prompt = [&](const std::string& chat_template, const std::string& content) {
+    stop();
+    start(saying("ok"), std::chrono::microseconds(50), {}, {},
+          "{% for m in messages %}" + chat_template + "{% endfor %}");
+    return ok("/apply-template", R"({"messages":[{"role":"user","content":"u"},{"role":"assistant",)" + content +
+                                     R"("tool_calls":[{"id":"1","type":"function","function":{"name":"f",
+                                        "arguments":"{}"}}]},{"role":"tool","content":"r","tool_call_id":"1"}]})")
+        ["prompt"];
+  };
+  const std::string either = "{% if m.content is none %}" + calls + "{% else %}({{ m.content }}){% endif %}";
+  for (const char* content : {R"("content":null,)", R"("content":"",)", ""})
+    EXPECT_EQ(prompt(either, content), "(u)<f {}>(r)");
+  EXPECT_EQ(prompt(either, R"("content":"a",)"), "(u)(a)(r)");
+  // Where both are shown anyway, content stays the text that templates may join to others.
+  EXPECT_EQ(prompt("({{ 'c' + m.content }})" + calls, R"("content":null,)"), "(cu)(c)<f {}>(cr)");
+  // A template that knows no calls gets no none, which it would print.
+  EXPECT_EQ(prompt("({{ m.content }})", R"("content":null,)"), "(u)()(r)");
+}
+
 }  // namespace
 }  // namespace weir::api

@@ -58,7 +58,7 @@ ReplyPart ReplyText::take(engine::SequenceOutput&& output) {
 void ReplyText::end(ReplyPart& part) {
   if (!parser_) return;
   text::parse::Delta delta;
-  parser_->finish(delta);
+  parser_->finish(delta, part.finish && part.finish->reason == "length");
   add(std::move(delta), part);
   if (parser_->calls() > 0 && part.finish && part.finish->reason == "stop") part.finish->reason = "tool_calls";
 }

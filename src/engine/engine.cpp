@@ -132,9 +132,11 @@ Status Engine::Impl::build(load::ModelFiles& files) {
   WEIR_TRY(backend, backend::cpu::make_cpu_backend(options));
   WEIR_TRY(const tensor::DType kv_dtype, choose_kv_dtype(config.kv_cache_dtype, files.spec.main_dtype));
   if (config.max_model_len > files.spec.context_length) {
-    return fail_at("max-model-len", ErrorCode::kInvalidArgument,
-                   "--max-model-len {} is more than the {} tokens the model was made for", config.max_model_len,
-                   files.spec.context_length);
+    return fail_at(
+        "max-model-len", ErrorCode::kInvalidArgument,
+        "--max-model-len {} is more than the {} tokens the model was made for; a RoPE scaling of a fixed factor "
+        "(linear, yarn) in its configuration stretches that",
+        config.max_model_len, files.spec.context_length);
   }
   const kv::KvLayout layout = layout_for(files.spec, kv_dtype, config.block_size);
   if (layout.state_blocks > 0 && config.enable_prefix_caching) {

@@ -47,8 +47,10 @@ Result<tensor::DType> choose_kv_dtype(const std::string& flag, tensor::DType wei
 kv::KvLayout layout_for(const load::ModelSpec& spec, tensor::DType dtype, int block_tokens) {
   std::vector<kv::KvStream> streams;
   for (const load::KvStream& stream : load::kv_streams(spec)) {
-    streams.push_back(
-        {.window = stream.window, .heads = stream.heads, .key_dim = stream.key_dim, .value_dim = stream.value_dim});
+    streams.push_back({.window = stream.window,
+                       .heads = stream.heads,
+                       .key_dim = load::stored_dim(stream.key_dim),
+                       .value_dim = load::stored_dim(stream.value_dim)});
   }
   return kv::plan_layout(streams, dtype, block_tokens, load::state_bytes(spec));
 }

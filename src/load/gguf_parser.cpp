@@ -27,7 +27,7 @@ struct TensorEntry {
   std::string_view name;
   std::vector<std::int64_t> shape;  // outermost first
   std::int32_t type_id = 0;
-  const GgufType* type = nullptr;
+  const GgufType* type = nullptr;  // null: unknown
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
@@ -265,11 +265,7 @@ class Parser {
 
   Status measure(TensorEntry& entry, std::int64_t elements) const {
     entry.type = gguf_type(entry.type_id);
-    if (entry.type == nullptr) {
-      return fail(ErrorCode::kUnsupported,
-                  "{}: tensor \"{}\" has type {}, which is not a type that weir knows; supported are {}", in_.file(),
-                  entry.name, entry.type_id, supported_type_names());
-    }
+    if (entry.type == nullptr) return {};  // nobody knows its size; place() finds out what room it has
     const std::int64_t row = entry.shape.back();
     if (row % entry.type->block_elements != 0) {
       return corrupt("tensor \"{}\" has rows of {} elements, but {} comes in blocks of {}", entry.name, row,
@@ -306,10 +302,18 @@ class Parser {
       }
     }
     WEIR_RETURN_IF_ERROR(refuse_overlaps(entries));
+    std::set<std::uint64_t> ends = {available};
+    for (const TensorEntry& entry : entries) ends.insert(entry.offset);
     for (TensorEntry& entry : entries) {
-      if (!entry.type->dtype) {
-        out_.unsupported.push_back({std::string(entry.name), std::string(entry.type->name), std::move(entry.shape),
-                                    static_cast<std::int64_t>(entry.bytes)});
+      if (entry.type == nullptr) {
+        const auto end = ends.upper_bound(entry.offset);
+        entry.bytes = end == ends.end() ? 0 : *end - entry.offset;
+      }
+      if (entry.type == nullptr || !entry.type->dtype) {
+        out_.unsupported.push_back(
+            {std::string(entry.name),
+             entry.type == nullptr ? fmt::format("{} (unknown to weir)", entry.type_id) : std::string(entry.type->name),
+             std::move(entry.shape), static_cast<std::int64_t>(entry.bytes)});
         continue;
       }
       out_.tensors.push_back({std::string(entry.name), *entry.type->dtype, std::move(entry.shape),

@@ -169,6 +169,20 @@ TEST(Gguf, UnsupportedTypesAreListedApart) {
   refused(b, "Q8_K", ErrorCode::kUnsupported);
 }
 
+TEST(Gguf, UnknownTypesAreListedWithTheRoomTheyHave) {
+  GgufBuilder b = tiny_gguf();
+  b.tensor("blk.0.ffn_down.weight").type = 77;
+  const auto bytes = b.build();
+  const auto file = parse(bytes);
+  ASSERT_TRUE(file) << file.error().message;
+  ASSERT_EQ((*file)->unsupported_tensors().size(), 1u);
+  const UnsupportedTensor& u = (*file)->unsupported_tensors()[0];
+  EXPECT_EQ(u.type, "77 (unknown to weir)");
+  EXPECT_GE(u.bytes, static_cast<std::int64_t>(b.tensor("blk.0.ffn_down.weight").data.size()));
+  EXPECT_EQ((*file)->tensors().size() + 1, parse(tiny_gguf().build()).value()->tensors().size());
+  refused(b, "has type 77 (unknown to weir), which is not supported; supported are F32", ErrorCode::kUnsupported);
+}
+
 TEST(GgufHostile, CutAtEveryByte) {
   const auto whole = tiny_gguf().build();
   ASSERT_TRUE(open(whole));

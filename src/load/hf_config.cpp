@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "load/hf_wrappers.h"
+
 namespace weir::load {
 namespace {
 
@@ -37,6 +39,7 @@ Result<const Family*> find_family(const JsonFields& config) {
   for (const Family* known : families()) {
     for (const Family::HfClass& one : known->classes) supported.push_back(one.name);
   }
+  for (const std::string_view wrapper : wrapper_classes()) supported.push_back(wrapper);
   return unsupported_architecture(config.file(), "architecture", name.substr(0, 100), supported);
 }
 
@@ -44,11 +47,17 @@ Result<const Family*> find_family(const JsonFields& config) {
 
 Result<ParsedModel> spec_from_config(const json& object, const std::string& file) {
   if (!object.is_object()) return fail(ErrorCode::kCorruptFile, "{}: not a JSON object", file);
-  const JsonFields config(object, file);
-  WEIR_TRY(const Family* const family, find_family(config));
+  const JsonFields whole(object, file);
+  WEIR_TRY(const auto text, text_part_of(whole, object));
+  const JsonFields config = text ? JsonFields(text->config, file, text->key) : whole;
+  const Family* family = text ? family_of(text->type, &Family::HfClass::type) : nullptr;
+  if (!text) {
+    WEIR_TRY(family, find_family(config));
+  }
   ParsedModel model;
+  model.wrapped = text.has_value();
   model.spec.family = family->name;
-  WEIR_TRY(const auto name, config.string("_name_or_path"));
+  WEIR_TRY(const auto name, whole.string("_name_or_path"));
   model.spec.name = name.value_or("");
   WEIR_RETURN_IF_ERROR(family->read_config(config, model));
   WEIR_TRY(const auto skipped, config.integer("num_nextn_predict_layers", {0, kLayerRange.high}));

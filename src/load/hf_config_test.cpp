@@ -66,7 +66,7 @@ std::vector<int> windows(const ModelSpec& spec) {
 }
 
 TEST(HfConfig, Llama) {
-  const auto [s, biases, skipped] = read(config("LlamaForCausalLM"));
+  const auto [s, biases, skipped, is_wrapped] = read(config("LlamaForCausalLM"));
   EXPECT_EQ(s.family, "llama");
   EXPECT_EQ(std::tuple(s.layers, s.hidden, s.heads, s.kv_heads, s.head_dim, s.ffn, s.vocab),
             std::tuple(4, 64, 4, 2, 16, 96, 300));
@@ -78,6 +78,7 @@ TEST(HfConfig, Llama) {
   EXPECT_EQ(s.rms_eps, 1e-6f);
   EXPECT_EQ(biases.qkv, Presence::kAbsent);
   EXPECT_EQ(skipped, 0);
+  EXPECT_FALSE(is_wrapped);
   const auto biased =
       read(config("LlamaForCausalLM",
                   {{"attention_bias", true}, {"mlp_bias", true}, {"head_dim", 32}, {"num_key_value_heads", nullptr}}));
@@ -145,6 +146,13 @@ TEST(HfConfig, RopeScalingInBothSpellings) {
   EXPECT_EQ(rope.dims, 8);
 }
 
+TEST(HfConfig, DynamicRopeIsPlainInItsContext) {
+  const ModelSpec spec =
+      read(config("LlamaForCausalLM", {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}})).spec;
+  EXPECT_EQ(spec.ropes[0].scaling, RopeSpec::Scaling::kNone);
+  EXPECT_EQ(spec.context_length, 512);
+}
+
 TEST(HfConfig, Yarn) {
   const auto yarn = [](json keys) {
     keys["rope_type"] = "yarn";
@@ -177,7 +185,7 @@ TEST(HfConfig, Yarn) {
 }
 
 TEST(HfConfig, Gemma) {
-  const auto [s, biases, skipped] =
+  const auto [s, biases, skipped, is_wrapped] =
       read(config("Gemma3ForCausalLM", {{"num_hidden_layers", 7},
                                         {"head_dim", 16},
                                         {"sliding_window", 24},
@@ -195,6 +203,7 @@ TEST(HfConfig, Gemma) {
   EXPECT_EQ(s.ropes[1].theta, 500.0);
   EXPECT_EQ(s.ropes[1].scaling, RopeSpec::Scaling::kNone);
   EXPECT_TRUE(s.tied_embeddings && s.post_norms);
+  EXPECT_FALSE(is_wrapped);
   EXPECT_EQ(s.qk_norm, QkNorm::kHead);
   EXPECT_EQ(s.norm_weight_offset, 1.0f);
   EXPECT_EQ(s.embedding_scale, 8.0f);
@@ -229,12 +238,101 @@ TEST(HfConfig, GemmaDefaultsAndNewKeys) {
 
 TEST(HfConfig, Architectures) {
   refused(config("Qwen3VLForCausalLM"), "the nearest that is: Qwen3", ErrorCode::kUnsupported);
+  refused(config("LLaMAForCausalLM"), "the nearest that is: LlamaForCausalLM", ErrorCode::kUnsupported);
+  refused(config("llamaforcausallm"), "the nearest that is: LlamaForCausalLM", ErrorCode::kUnsupported);
+  refused(config("Mistral4ForCausalLM"), "the nearest that is: MistralForCausalLM", ErrorCode::kUnsupported);
+  refused(config("FooBarLM"), "the nearest that is: ", ErrorCode::kUnsupported);
+  refused(config(""), "the nearest that is: ", ErrorCode::kUnsupported);
+  refused(config(std::string(100'000, 'L')), "the nearest that is: ", ErrorCode::kUnsupported);
   refused(config("MambaForCausalLM"), "Supported: LlamaForCausalLM, Mistral", ErrorCode::kUnsupported);
   refused(config("x", {{"architectures", json::array()}}), "no list of names");
   refused(config("x", {{"architectures", 5}}), "no list of names");
   refused(config("x", {{"architectures", nullptr}}), "neither");
   refused(json::array(), "not a JSON object");
   refused(json("text"), "not a JSON object");
+}
+
+// A configuration whose language model, of that type, is a part.
+json wrapped(std::string_view architecture, json text) {
+  text.erase("architectures");
+  return {{"architectures", {architecture}}, {"text_config", std::move(text)}, {"vision_config", {{"hidden_size", 8}}}};
+}
+
+TEST(HfConfig, LanguageModelsInsideOfLargerOnes) {
+  const auto of_type = [](std::string_view type) { return config("", {{"model_type", type}}); };
+  for (const auto& [name, type, family] : {std::tuple("Gemma3ForConditionalGeneration", "gemma3_text", "gemma3"),
+                                           std::tuple("Mistral3ForConditionalGeneration", "mistral", "mistral"),
+                                           std::tuple("LlavaForConditionalGeneration", "llama", "llama"),
+                                           std::tuple("LlavaNextForConditionalGeneration", "mistral", "mistral"),
+                                           std::tuple("LlavaOnevisionForConditionalGeneration", "qwen2", "qwen2"),
+                                           std::tuple("Qwen2VLForConditionalGeneration", "qwen2_vl_text", "qwen2"),
+                                           std::tuple("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", "qwen2"),
+                                           std::tuple("Qwen3VLForConditionalGeneration", "qwen3_vl_text", "qwen3"),
+                                           std::tuple("InternVLForConditionalGeneration", "qwen3", "qwen3"),
+                                           std::tuple("SmolVLMForConditionalGeneration", "llama", "llama")}) {
+    SCOPED_TRACE(name);
+    const ParsedModel model = read(wrapped(name, of_type(type)));
+    EXPECT_EQ(model.spec.family, family);
+    EXPECT_EQ(model.spec.layers, 4);
+    EXPECT_TRUE(model.wrapped);
+  }
+  EXPECT_FALSE(read(config("LlamaForCausalLM")).wrapped);
+  refused(wrapped("LlavaForConditionalGeneration", of_type("gpt2")),
+          "in this LlavaForConditionalGeneration is a \"gpt2\"", ErrorCode::kUnsupported);
+  refused(wrapped("LlavaForConditionalGeneration", {{"model_type", 5}}), "text_config.model_type");
+  refused(wrapped("Mistral3ForConditionalGeneration", {{"num_hidden_layers", 0}}), "text_config.num_hidden_layers");
+  refused({{"architectures", {"Gemma3ForConditionalGeneration"}}, {"text_config", "x"}}, "\"text_config\" is \"x\"");
+}
+
+TEST(HfConfig, TextPartsThatSayOnlyWhatTheirClassDoesNotAssume) {
+  // As Gemma 3 4B was published.
+  const ModelSpec s = read({{"architectures", {"Gemma3ForConditionalGeneration"}},
+                            {"model_type", "gemma3"},
+                            {"eos_token_id", {1, 106}},
+                            {"text_config",
+                             {{"hidden_size", 2560},
+                              {"intermediate_size", 10240},
+                              {"model_type", "gemma3_text"},
+                              {"num_hidden_layers", 34},
+                              {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+                              {"sliding_window", 1024}}}})
+                          .spec;
+  EXPECT_EQ(std::tuple(s.layers, s.hidden, s.heads, s.kv_heads, s.head_dim, s.ffn, s.vocab),
+            std::tuple(34, 2560, 8, 4, 256, 10240, 262208));
+  EXPECT_EQ(s.ropes[0].factor, 8.0);
+  EXPECT_EQ(s.ropes[1].scaling, RopeSpec::Scaling::kNone);
+  EXPECT_EQ(s.context_length, 131072);
+  EXPECT_TRUE(s.tied_embeddings);
+  // Qwen2-VL's are flat, and its rotations are those of a text.
+  json flat =
+      config("Qwen2VLForConditionalGeneration", {{"model_type", "qwen2_vl"},
+                                                 {"rope_theta", 5e6},
+                                                 {"rope_scaling", {{"type", "mrope"}, {"mrope_section", {2, 3, 3}}}},
+                                                 {"vision_config", {{"hidden_size", 8}}}});
+  for (int round = 0; round < 2; ++round) {
+    const ParsedModel model = read(flat);
+    EXPECT_EQ(model.spec.family, "qwen2");
+    EXPECT_EQ(model.spec.ropes[0].scaling, RopeSpec::Scaling::kNone);
+    EXPECT_EQ(model.spec.ropes[0].theta, 5e6);
+    EXPECT_EQ(model.spec.rms_eps, 1e-5f);
+    flat.erase("architectures");
+  }
+}
+
+TEST(HfConfig, TensorsOfLanguageModelsInsideOfLargerOnes) {
+  const auto prefix = [](bool wrapped, std::string_view table) {
+    const HfPrefix found = hf_prefix(wrapped, [&](std::string_view name) { return name == table; });
+    return std::pair(found.layers, found.head);
+  };
+  using P = std::pair<std::string, std::string>;
+  EXPECT_EQ(prefix(true, "model.language_model.embed_tokens.weight"), P("model.language_model.", "lm_head."));
+  EXPECT_EQ(prefix(true, "language_model.model.embed_tokens.weight"),
+            P("language_model.model.", "language_model.lm_head."));
+  EXPECT_EQ(prefix(true, "language_model.embed_tokens.weight"), P("language_model.", "lm_head."));
+  EXPECT_EQ(prefix(true, "model.text_model.embed_tokens.weight"), P("model.text_model.", "lm_head."));
+  EXPECT_EQ(prefix(true, "model.embed_tokens.weight"), P("model.", "lm_head."));
+  EXPECT_EQ(prefix(false, "embed_tokens.weight"), P("", "lm_head."));
+  EXPECT_EQ(prefix(false, "model.language_model.embed_tokens.weight"), P("model.", "lm_head."));
 }
 
 TEST(HfConfig, Hostile) {
@@ -284,7 +382,7 @@ TEST(HfConfig, Hostile) {
 std::map<std::string, TensorPlace> places(const json& c) {
   const auto model = read(c);
   auto expected = expected_tensors(model.spec, model.biases);
-  TensorMap map = hf_tensor_map("model.");
+  TensorMap map = hf_tensor_map({.layers = "model.", .head = "lm_head."});
   const Family& family = family_named(model.spec.family);
   if (family.name_hf_tensors != nullptr) family.name_hf_tensors(model.spec, map);
   map.place(expected);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "load/hf_config.h"
+#include "load/hf_wrappers.h"
 #include "load/limits.h"
 
 namespace weir::load {
@@ -68,7 +69,7 @@ Status add_configured(std::map<std::string, std::string>& templates, const json&
 
 Result<GenerationDefaults> generation_from_folder(const std::string& folder, const json& config, int vocab) {
   GenerationDefaults defaults;
-  const JsonFields model(config, folder + "/config.json");
+  const JsonFields model(holder_of("eos_token_id", config), folder + "/config.json");
   const std::string path = folder + "/generation_config.json";
   if (std::error_code ignored; !std::filesystem::exists(path, ignored)) {
     WEIR_RETURN_IF_ERROR(add_end_ids(model, vocab, defaults.eos_ids));

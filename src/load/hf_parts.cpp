@@ -214,11 +214,11 @@ void name_qwen_shared_expert(const ModelSpec&, TensorMap& map) {
       .name("ffn_gate_inp_shexp", "mlp.shared_expert_gate");
 }
 
-TensorMap hf_tensor_map(const std::string& prefix) {
-  TensorMap map(prefix + "layers.");
-  map.global("token_embd.weight", prefix + "embed_tokens.weight")
-      .global("output_norm.weight", prefix + "norm.weight")
-      .global("output.weight", "lm_head.weight");
+TensorMap hf_tensor_map(const HfPrefix& prefix) {
+  TensorMap map(prefix.layers + "layers.");
+  map.global("token_embd.weight", prefix.layers + "embed_tokens.weight")
+      .global("output_norm.weight", prefix.layers + "norm.weight")
+      .global("output.weight", prefix.head + "weight");
   static constexpr std::pair<const char*, const char*> kNames[] = {
       {"attn_norm", "input_layernorm"},
       {"attn_q", "self_attn.q_proj"},

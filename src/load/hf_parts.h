@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "load/hf_wrappers.h"
 #include "load/json_fields.h"
 #include "load/model_spec.h"
 #include "load/spec_rules.h"
@@ -63,7 +64,7 @@ Status read_hf_sparse_layers(const JsonFields& config, ModelSpec& spec);
 // Qwen's names for the expert that all tokens share.
 void name_qwen_shared_expert(const ModelSpec& spec, TensorMap& map);
 
-// Llama's names and what other families call in the same way. `prefix`: "model." or "".
-TensorMap hf_tensor_map(const std::string& prefix);
+// Llama's names and what other families call in the same way.
+TensorMap hf_tensor_map(const HfPrefix& prefix);
 
 }  // namespace weir::load

@@ -35,6 +35,10 @@ constexpr std::string_view kReadOver[] = {
     ".prob_scale",
 };
 
+bool read_over(std::string_view name) {
+  return std::ranges::any_of(kReadOver, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
 std::string shape_text(const RawTensor& tensor) {
   return fmt::format("\"{}\" {} [{}]", tensor.name, tensor.type, fmt::join(tensor.shape, ", "));
 }
@@ -62,7 +66,7 @@ class Deriver {
     if (derive == nullptr) return unsupported_method(method.value_or(""));
     WEIR_RETURN_IF_ERROR((this->*derive)());
     for (const auto& [name, tensor] : raw_) {
-      if (std::ranges::any_of(kReadOver, [&](std::string_view end) { return name.ends_with(end); })) used_.insert(name);
+      if (read_over(name)) used_.insert(name);
     }
     for (const Weight& weight : folder_.tensors) {
       if (!used_.contains(weight.name)) out_.tensors.push_back(weight);
@@ -444,8 +448,9 @@ Result<FolderTensors> derive_quantised(const json& config, const std::string& fi
   WEIR_TRY(const auto settings, fields.object("quantization_config"));
   if (!settings) {
     FolderTensors plain;
-    std::ranges::copy(folder.tensors, std::back_inserter(plain.tensors));
-    std::ranges::copy(folder.unsupported, std::back_inserter(plain.unsupported));
+    const auto is_part = [](const auto& tensor) { return !read_over(tensor.name); };
+    std::ranges::copy_if(folder.tensors, std::back_inserter(plain.tensors), is_part);
+    std::ranges::copy_if(folder.unsupported, std::back_inserter(plain.unsupported), is_part);
     return plain;
   }
   return Deriver(*settings, folder, as_floats, std::move(release)).run();

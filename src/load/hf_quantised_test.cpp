@@ -1,4 +1,3 @@
-// Quantised folders that are damaged, odd or strange. That whole ones give the reference's numbers is seen in
 // tests/e2e/golden_test.py.
 #include "load/hf_quantised.h"
 
@@ -7,8 +6,6 @@
 #include <cstring>
 #include <deque>
 #include <nlohmann/json.hpp>
-
-#include "tensor/half.h"
 
 namespace weir::load {
 namespace {
@@ -146,6 +143,18 @@ TEST(HfQuantised, GroupsThatAreNoStretchesBecomeFloats) {
   for (int i = 0; i < 16; ++i)
     EXPECT_EQ(values[static_cast<std::size_t>(i)],
               i % 2 == 0 ? static_cast<float>(i - 8) : 0.5f * static_cast<float>(i));
+}
+
+TEST(HfQuantised, ScalesOfAQuantisedCacheAreReadOverInPlainFoldersToo) {
+  const Parts parts = Parts()
+                          .add("a.weight", "F32", {1, 1}, std::vector<float>{1})
+                          .add("a.k_scale", "F32", {1}, std::vector<float>{1})
+                          .add("a.k_proj.v_scale", "F8_E4M3", {1}, std::vector<char>{1});
+  const auto folder = parts.derive(nullptr);
+  ASSERT_TRUE(folder) << folder.error().message;
+  ASSERT_EQ(folder->tensors.size(), 1u);
+  EXPECT_EQ(folder->tensors[0].name, "a.weight");
+  EXPECT_TRUE(folder->unsupported.empty());
 }
 
 TEST(HfQuantised, CompressedCodesMayCrossWords) {

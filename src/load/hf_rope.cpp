@@ -61,12 +61,16 @@ Status read_scaling(const JsonFields& parameters, const JsonFields& config, cons
     WEIR_TRY(type, parameters.string("type"));
   }
   std::string kind = type.value_or("default");
-  if (kind == "default") return {};
+  // "mrope" turns parts of a head by a picture's rows and columns; to a text all of them are the same number.
+  if (kind == "default" || kind == "mrope") return {};
+  // "dynamic" leaves rotations alone up to max_position_embeddings, which is the context here. Beyond, the base would
+  // follow from a sequence's length at every step, and a token's keys from how the prompt was cut into steps.
+  if (kind == "dynamic") return {};
   // Phi 3's older names; no other YaRN has such lists.
   if (kind == "su" || (kind == "yarn" && parameters.has("short_factor"))) kind = "longrope";
   if (kind != "linear" && kind != "llama3" && kind != "yarn" && kind != "longrope") {
     return fail_at("rope_type", ErrorCode::kUnsupported,
-                   "{}: RoPE scaling \"{}\" is not supported; default, linear, llama3, longrope and yarn are",
+                   "{}: RoPE scaling \"{}\" is not supported; default, dynamic, linear, llama3, longrope and yarn are",
                    parameters.file(), kind.substr(0, 60));
   }
   WEIR_TRY(const auto factor, parameters.number("factor"));

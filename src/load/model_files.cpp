@@ -14,6 +14,7 @@
 #include "load/gguf_types.h"
 #include "load/hf_config.h"
 #include "load/hf_quantised.h"
+#include "load/hf_wrappers.h"
 #include "load/limits.h"
 #include "load/safetensors.h"
 #include "tensor/half.h"
@@ -112,13 +113,34 @@ void turn_quantised_slices(std::span<const Weight> derived, std::vector<Expected
   }
 }
 
-Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder, const json& config,
-                                                      const ParsedModel& model, std::int64_t& file_bytes) {
+// The tensors of the language model, where the files hold other parts beside it.
+template <class Tensor>
+std::vector<Tensor> covered_by(const HfPrefix& prefix, std::span<const Tensor> tensors) {
+  std::vector<Tensor> own;
+  std::ranges::copy_if(tensors, std::back_inserter(own), [&](const Tensor& t) { return prefix.covers(t.name); });
+  return own;
+}
+
+// The weights of the folder opened.path.
+Status open_hf_weights(const json& config, ParsedModel& model, ModelFiles& opened) {
+  const std::string& folder = opened.path;
   WEIR_TRY(std::shared_ptr<Safetensors> files, Safetensors::open(folder));
-  file_bytes = files->file_bytes();
-  // A checkpoint of the bare model (no language head class) lacks the prefix.
-  const bool bare = std::ranges::find(files->tensors(), "embed_tokens.weight", &Weight::name) != files->tensors().end();
-  const std::string prefix = bare ? "" : "model.";
+  opened.file_bytes = files->file_bytes();
+  const auto is_there = [&](std::string_view name) {
+    return std::ranges::find(files->tensors(), name, &Weight::name) != files->tensors().end();
+  };
+  const HfPrefix prefix = hf_prefix(model.wrapped, is_there);
+  FolderView view = {files->tensors(), files->unsupported_tensors()};
+  std::vector<Weight> own;
+  std::vector<UnsupportedTensor> own_unsupported;
+  if (model.wrapped) {
+    own = covered_by(prefix, view.tensors);
+    own_unsupported = covered_by(prefix, view.unsupported);
+    view = {own, own_unsupported};
+    const auto of_head = [&](const auto& tensor) { return tensor.name.starts_with(prefix.head); };
+    if (std::ranges::any_of(own, of_head) || std::ranges::any_of(own_unsupported, of_head))
+      model.spec.tied_embeddings = false;
+  }
   auto expected = expected_tensors(model.spec, model.biases);
   TensorMap map = hf_tensor_map(prefix);
   const Family& family = family_named(model.spec.family);
@@ -130,29 +152,32 @@ Result<std::unique_ptr<WeightSource>> open_hf_weights(const std::string& folder,
     if (!wanted.place.whole_rows()) turned.insert(wanted.place.file_name);
   }
   WEIR_TRY(const auto found, derive_quantised(
-                                 config, folder + "/config.json", {files->tensors(), files->unsupported_tensors()},
+                                 holder_of("quantization_config", config), folder + "/config.json", view,
                                  [&](std::string_view name) { return turned.contains(name); }, release_file));
   const std::shared_ptr<DerivedTensors> derived = found.derived;
   if (derived != nullptr) turn_quantised_slices(derived->tensors(), expected);
-  return check_weights(expected, {
-                                     .file = folder,
-                                     .supported_types = "F32, F16, BF16",
-                                     .tensors = found.tensors,
-                                     .unsupported = found.unsupported,
-                                     .ignorable =
-                                         [&](std::string_view name) {
-                                           return name.ends_with("rotary_emb.inv_freq") || name.starts_with("mtp.") ||
-                                                  (model.spec.tied_embeddings && name == "lm_head.weight") ||
-                                                  of_skipped_layer(name, prefix + "layers.", model);
-                                         },
-                                     .owner = files,
-                                     .release =
-                                         [=](std::span<const std::byte> bytes) {
-                                           if (derived == nullptr || !derived->release(bytes)) release_file(bytes);
-                                         },
-                                     .fetch = derived == nullptr ? std::function<void(std::span<const std::byte>)>()
-                                                                 : [derived](auto bytes) { derived->fetch(bytes); },
-                                 });
+  WEIR_TRY(opened.weights,
+           check_weights(expected, {
+                                       .file = folder,
+                                       .supported_types = "F32, F16, BF16",
+                                       .tensors = found.tensors,
+                                       .unsupported = found.unsupported,
+                                       .ignorable =
+                                           [&](std::string_view name) {
+                                             return name.ends_with("rotary_emb.inv_freq") ||
+                                                    name.ends_with(".masked_bias") || name.starts_with("mtp.") ||
+                                                    (model.spec.tied_embeddings && name == prefix.head + "weight") ||
+                                                    of_skipped_layer(name, prefix.layers + "layers.", model);
+                                           },
+                                       .owner = files,
+                                       .release =
+                                           [=](std::span<const std::byte> bytes) {
+                                             if (derived == nullptr || !derived->release(bytes)) release_file(bytes);
+                                           },
+                                       .fetch = derived == nullptr ? std::function<void(std::span<const std::byte>)>()
+                                                                   : [derived](auto bytes) { derived->fetch(bytes); },
+                                   }));
+  return {};
 }
 
 // Trailing slashes and "." would give a model no name.
@@ -179,7 +204,7 @@ Result<ModelFiles> open_folder(const std::string& folder) {
   WEIR_TRY(const json config, parse_json(config_text, config_path));
   WEIR_TRY(auto parsed, spec_from_config(config, config_path));
   if (parsed.spec.name.empty()) parsed.spec.name = folder_name(folder);
-  WEIR_TRY(model.weights, open_hf_weights(folder, config, parsed, model.file_bytes));
+  WEIR_RETURN_IF_ERROR(open_hf_weights(config, parsed, model));
   model.spec = std::move(parsed.spec);
   model.spec.embedding_scale = rounded_to(model.weights->find("token_embd.weight")->dtype, model.spec.embedding_scale);
 

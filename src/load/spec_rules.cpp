@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "load/limits.h"
@@ -124,6 +125,53 @@ Status check_mixers(const ModelSpec& spec, const std::string& file) {
   return {};
 }
 
+// What tells classes apart, without case and the endings that most of them have.
+std::string distinctive(std::string_view name) {
+  std::string lower(name.substr(0, 100));
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const std::string_view ending : {"forcausallm", "forconditionalgeneration", "lmheadmodel", "model"}) {
+    if (lower.size() <= ending.size() || !lower.ends_with(ending)) continue;
+    lower.resize(lower.size() - ending.size());
+    break;
+  }
+  return lower;
+}
+
+// Levenshtein's: characters added, taken away or changed.
+std::size_t edits_between(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+// The name most alike, and two more where at least half of their characters agree.
+std::vector<std::string_view> nearest_names(std::string_view name, std::span<const std::string_view> supported) {
+  const std::string wanted = distinctive(name);
+  std::vector<std::pair<double, std::string_view>> by_distance;
+  for (const std::string_view other : supported) {
+    const std::string own = distinctive(other);
+    by_distance.emplace_back(static_cast<double>(edits_between(wanted, own)) /
+                                 static_cast<double>(std::max({wanted.size(), own.size(), std::size_t{1}})),
+                             other);
+  }
+  std::ranges::stable_sort(by_distance, {}, [](const auto& entry) { return entry.first; });
+  std::vector<std::string_view> nearest;
+  for (const auto& [distance, other] : by_distance) {
+    if (!nearest.empty() && (distance > 0.5 || nearest.size() == 3)) break;
+    nearest.push_back(other);
+  }
+  return nearest;
+}
+
 }  // namespace
 
 Status check_spec(const ModelSpec& spec, const std::string& file) {
@@ -169,16 +217,8 @@ std::int64_t stretched_context(const RopeSpec& rope, std::int64_t stated) {
 
 tl::unexpected<Error> unsupported_architecture(const std::string& file, std::string_view what, std::string_view name,
                                                std::span<const std::string_view> supported) {
-  const auto common_prefix = [&](std::string_view other) {
-    return std::ranges::mismatch(name, other).in1 - name.begin();
-  };
-  const std::string_view nearest = *std::ranges::max_element(supported, {}, common_prefix);
-  if (common_prefix(nearest) < 3) {
-    return fail(ErrorCode::kUnsupported, "{}: {} \"{}\" is not supported. Supported: {}", file, what, name,
-                fmt::join(supported, ", "));
-  }
   return fail(ErrorCode::kUnsupported, "{}: {} \"{}\" is not supported; the nearest that is: {}. Supported: {}", file,
-              what, name, nearest, fmt::join(supported, ", "));
+              what, name, fmt::join(nearest_names(name, supported), ", "), fmt::join(supported, ", "));
 }
 
 }  // namespace weir::load

@@ -9,18 +9,11 @@
 namespace weir::model {
 namespace {
 
-// Attention kernels read whole vectors of eight. Every published model keeps to it.
-constexpr int kHeadDimUnit = 8;
-
-Status check_head_dims(const ModelSpec& spec) {
-  for (const load::KvStream& stream : load::kv_streams(spec)) {
-    for (const int dim : {stream.key_dim, stream.value_dim, stream.value_dim_in_keys}) {
-      if (dim % kHeadDimUnit == 0) continue;
-      return fail_at("head_dim", ErrorCode::kUnsupported, "heads have {} dimensions; attention needs a multiple of {}",
-                     dim, kHeadDimUnit);
-    }
-  }
-  return {};
+// The scorer reads keys in whole vectors; every published model keeps to it.
+Status check_indexer(const load::IndexerSpec& indexer) {
+  if (indexer.head_dim == load::stored_dim(indexer.head_dim)) return {};
+  return fail_at("index_head_dim", ErrorCode::kUnsupported,
+                 "the indexer's heads have {} dimensions; a multiple of 8 is supported", indexer.head_dim);
 }
 
 }  // namespace
@@ -32,7 +25,7 @@ Result<std::unique_ptr<Model>> Model::load(const ModelSpec& spec, load::WeightSo
 
 Result<std::unique_ptr<Decoder>> Decoder::load(const ModelSpec& spec, load::WeightSource& weights, Backend& backend,
                                                const ModelLimits& limits) {
-  WEIR_RETURN_IF_ERROR(check_head_dims(spec));
+  WEIR_RETURN_IF_ERROR(check_indexer(spec.indexer));
   std::unique_ptr<Decoder> decoder(new Decoder(spec, backend, limits));
   WEIR_RETURN_IF_ERROR(decoder->load_weights(weights));
   return decoder;

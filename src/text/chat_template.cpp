@@ -44,11 +44,13 @@ Result<std::tm> local_time(std::string_view now) {
 }
 
 // Null fields of a message go, and its reasoning has both of the names that templates look for.
-Json normalize_message(const Json& message) {
+Json normalize_message(const Json& message, bool none_beside_calls) {
   if (!message.is_object()) return message;
   Json kept = Json::object();
   for (const auto& [key, value] : message.items())
     if (!value.is_null()) kept[key] = value;
+  if (none_beside_calls && !kept.value("tool_calls", Json()).empty() && kept.value("content", Json("")) == "")
+    kept["content"] = nullptr;
   const Json* reasoning = nullptr;
   for (const std::string_view field : {"reasoning_content", "thinking", "reasoning"})
     if (reasoning == nullptr && kept.contains(field)) reasoning = &kept[std::string(field)];
@@ -211,7 +213,7 @@ Result<Rendered> ChatTemplate::render(const RenderInput& input) const {
     return fail_at("chat_template_kwargs", ErrorCode::kInvalidArgument,
                    "chat template arguments are a JSON {}, expected an object", input.kwargs.type_name());
   Json messages = Json::array();
-  for (const Json& message : input.messages) messages.push_back(normalize_message(message));
+  for (const Json& message : input.messages) messages.push_back(normalize_message(message, input.none_beside_calls));
   const Json kwargs = input.kwargs.is_null() ? Json::object() : input.kwargs;
   const Json prompt = kwargs.value("add_generation_prompt", Json(false));
   const Json field = kwargs.value("continue_final_message", Json(false));

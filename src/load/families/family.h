@@ -23,6 +23,7 @@ struct ParsedModel {
   ModelSpec spec;
   Biases biases;
   int skipped_layers = 0;  // after the last one, in the file: they predict further tokens and are not run
+  bool wrapped = false;    // the files hold a larger model, of which this is the language model
 };
 
 struct Family {

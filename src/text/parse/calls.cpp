@@ -48,13 +48,50 @@ void Delta::append(Delta&& next) {
 }
 
 void Calls::begin(std::string name, std::string id) {
+  give_up();
+  if (whole_) in.record(&text_);
   in.settle();
-  out_->calls.push_back({count_++, true, std::move(name), std::move(id), {}});
+  call_ = {count_++, true, std::move(name), std::move(id), {}};
+  if (!whole_) return out_->calls.push_back(std::move(call_));
+  open_ = true;
+  scanner_ = {};
+}
+
+void Calls::end() {
+  in.record(nullptr);
+  text_.clear();
+  open_ = broken_ = false;
+}
+
+bool Calls::give_up() {
+  if (!open_) return false;
+  const bool is_call = cut_off_ || (!broken_ && scanner_.complete());
+  if (is_call) {
+    out_->calls.push_back(std::move(call_));
+  } else {
+    out_->content += text_;
+    --count_;
+  }
+  end();
+  return !is_call;
 }
 
 void Calls::arguments(std::string_view json) {
   in.settle();
   CHECK(count_ > 0, "arguments of no call");
+  if (open_) {
+    call_.arguments += json;
+    for (const char c : json) {
+      if (broken_) return;
+      const Step step = scanner_.push(c);
+      broken_ = step == Step::kBad || step == Step::kEndBefore;
+      if (step != Step::kEnd) continue;
+      out_->calls.push_back(std::move(call_));
+      end();
+      return;
+    }
+    return;
+  }
   auto& calls = out_->calls;
   if (calls.empty() || calls.back().index != count_ - 1) calls.push_back({count_ - 1, false, {}, {}, {}});
   calls.back().arguments += json;

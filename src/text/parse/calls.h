@@ -6,6 +6,7 @@
 #pragma once
 
 #include "text/parse/delta.h"
+#include "text/parse/json_scanner.h"
 #include "text/parse/literals.h"
 #include "text/parse/source.h"
 
@@ -13,7 +14,8 @@ namespace weir::text::parse {
 
 class Calls {
  public:
-  Calls(Source& source, const ToolSchemas& schemas) : in(source), schemas(schemas) {}
+  // `whole`: a call comes out once its arguments are complete.
+  Calls(Source& source, const ToolSchemas& schemas, bool whole) : in(source), schemas(schemas), whole_(whole) {}
 
   // Where reports go from now on.
   void into(Delta& out) { out_ = &out; }
@@ -24,13 +26,26 @@ class Calls {
   void arguments(std::string_view json);
   void argument_byte(char c) { arguments({&c, 1}); }
   std::size_t count() const { return count_; }
+  // What has been read of a notation is all that there is. A call that is not whole, where it must be, was none: its
+  // text becomes content, and this gives true.
+  bool give_up();
+  // The reply ends because it may not go on: a call is as whole as it can be.
+  void cut_off() { cut_off_ = true; }
 
   Source& in;
   const ToolSchemas& schemas;
 
  private:
+  void end();
+
   Delta* out_ = nullptr;
   std::size_t count_ = 0;
+  bool whole_, cut_off_ = false;
+  // The call that is not whole yet.
+  bool open_ = false, broken_ = false;
+  CallDelta call_;
+  JsonScanner scanner_;  // of its arguments
+  std::string text_;     // all that has been read of it
 };
 
 // A JSON string, decoded. nullopt: none, or it never ends.

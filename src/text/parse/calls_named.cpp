@@ -5,6 +5,7 @@
 //   Kimi K2          <|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|>
 //   Mistral          [TOOL_CALLS]NAME[ARGS]{...}, with [CALL_ID]id before [ARGS] or not; or a list of JSON calls
 //   Llama 3.1, functionary  <function=NAME>{...}</function>
+//   GLM-4            NAME\n{...} at the start of the reply, no marks around
 #include "text/parse/notation.h"
 
 namespace weir::text::parse {
@@ -188,7 +189,37 @@ class FunctionTagCalls final : public ToolNotation {
   Markers name_end_{{">"}};
 };
 
+// A tool's name alone on the first line of a reply, its arguments below.
+class FirstLineCalls final : public ToolNotation {
+ public:
+  FirstLineCalls() : ToolNotation({}) {}
+
+  std::string_view bare_starts() const override {
+    return "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  }
+
+  Task<bool> read(Calls& calls, int) const override {
+    Source& in = calls.in;
+    std::string name;
+    while (true) {
+      const bool goes_on = name.size() <= kMaxNameBytes && co_await in.has() && !is_space(in.peek());
+      if (!goes_on) break;
+      name += in.take();
+    }
+    const bool line_ends = calls.schemas.has(name) && co_await take_text(in, "\n");
+    if (!line_ends) co_return false;
+    const bool ok = co_await call_with_object(calls, std::move(name), {});
+    if (!ok) co_return false;
+    in.settle();
+    co_return true;
+  }
+};
+
 }  // namespace
+
+NotationPtr first_line_notation() {
+  return std::make_shared<FirstLineCalls>();
+}
 
 NotationPtr deepseek_notation() {
   return std::make_shared<DeepSeekCalls>();

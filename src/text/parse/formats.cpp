@@ -159,7 +159,7 @@ const std::vector<NamedNotation>& tool_notations() {
     const auto deepseek = deepseek_notation();
     const auto dsml = invoke_tags({"<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"},
                                   {"</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"}, "｜DSML｜");
-    const auto granite = json({"<|tool_call|>", "<tool_call>"}, {"</tool_call>"});
+    const auto granite = json({"<|tool_call|>", "<tool_call>"}, {"</tool_call>", "<|/tool_call|>"});
     const auto cohere = json({"<|START_ACTION|>"}, {"<|END_ACTION|>"});
     return std::vector<NamedNotation>{
         {"hermes", hermes},
@@ -202,7 +202,8 @@ const std::vector<NamedNotation>& tool_notations() {
                                                .value_close = "</param>"})},
         {"granite", granite},
         {"granite-20b-fc", json({"<function_call>"}, {})},
-        {"phi4_mini_json", json({"functools"}, {})},
+        {"phi4_mini_json", json({"functools", "<|tool_call|>"}, {"<|/tool_call|>"})},
+        {"glm4", first_line_notation()},
         {"internlm", json({"<|action_start|><|plugin|>", "<|action_start|> <|plugin|>"}, {"<|action_end|>"})},
         {"xlam", make_notation(JsonNotation{.opens = {"<tool_call>", "[TOOL_CALLS]", "```json"},
                                             .closes = {"</tool_call>", "```"},
@@ -256,6 +257,7 @@ constexpr std::array kToolRows = {
     Row{{"<tool_calls>", ""}, "jamba"},
     Row{{"function call", "<|role_sep|>"}, "gigachat3"},
     Row{{"<function=", ""}, "functionary"},
+    Row{{"<|tool|>", "<|/tool|>"}, "phi4_mini_json"},
     Row{{"<|tool_call|>", ""}, "granite"},
     Row{{"<tool_call>", ""}, "hermes"},
     Row{{"functools", ""}, "phi4_mini_json"},
@@ -263,6 +265,7 @@ constexpr std::array kToolRows = {
     Row{{"<|python_tag|>", ""}, "llama3_json"},
     Row{{"Action:", "```json"}, "command_r"},
     Row{{"<function_call>", ""}, "granite-20b-fc"},
+    Row{{"[gMASK]", "Json 格式"}, "glm4"},
     Row{{"tools", "tool_calls"}, "json"},
     Row{{"tools", "function"}, "json"},
 };

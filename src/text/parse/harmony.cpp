@@ -81,6 +81,7 @@ class Reader {
     if (function && allowed_) {
       // Whether it worked or not: what still stands in the message is content.
       co_await call(header.recipient.substr(kFunctions.size()));
+      calls_.give_up();
       co_return co_await text(&Delta::content);
     }
     const bool analysis = header.channel == "analysis" || (!header.recipient.empty() && !function);

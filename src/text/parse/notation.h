@@ -55,6 +55,7 @@ NotationPtr make_notation(PythonNotation notation);
 NotationPtr deepseek_notation();  // V3, R1 and V3.1
 NotationPtr kimi_notation();
 NotationPtr mistral_notation();
+NotationPtr first_line_notation();    // GLM-4
 NotationPtr function_tag_notation();  // <function=name>{...}</function>
 
 // Tags for the call and for each parameter.

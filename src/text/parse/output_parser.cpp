@@ -97,6 +97,10 @@ class Tagged {
   }
 
   void after_calls(bool called) {
+    if (calls_.give_up()) {
+      called = false;
+      begun_ = true;
+    }
     std::string rest;
     in_.give_back(rest);
     const bool space = std::all_of(rest.begin(), rest.end(), is_space);
@@ -172,7 +176,7 @@ class OutputParser::Impl {
  public:
   explicit Impl(std::shared_ptr<const ReplySyntax> syntax)
       : syntax_(std::move(syntax)),
-        calls_(source_, syntax_->tools),
+        calls_(source_, syntax_->tools, syntax_->whole_calls),
         reply_(syntax_->format->harmony ? read_harmony(calls_, out_, syntax_->start, syntax_->calls)
                                         : read_tagged(calls_, out_, *syntax_)) {}
 
@@ -180,8 +184,9 @@ class OutputParser::Impl {
     into(out);
     source_.feed(text, hidden);
   }
-  void finish(Delta& out) {
+  void finish(Delta& out, bool cut_off) {
     into(out);
+    if (cut_off) calls_.cut_off();
     source_.end();
   }
   std::size_t calls() const { return calls_.count(); }
@@ -209,8 +214,8 @@ void OutputParser::feed(std::string_view text, bool hidden, Delta& out) {
   impl_->feed(text, hidden, out);
 }
 
-void OutputParser::finish(Delta& out) {
-  impl_->finish(out);
+void OutputParser::finish(Delta& out, bool cut_off) {
+  impl_->finish(out, cut_off);
 }
 
 std::size_t OutputParser::calls() const {

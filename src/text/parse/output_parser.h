@@ -17,6 +17,8 @@ struct ReplySyntax {
   std::shared_ptr<const OutputFormat> format;
   ToolSchemas tools;
   bool calls = false;  // the request has tools, and does not forbid them
+  // Calls come out when they are complete, and what only begins like a call is content. Otherwise they stream.
+  bool whole_calls = false;
   ReplyStart start;
 };
 
@@ -29,8 +31,8 @@ class OutputParser {
 
   // `hidden`: the text is a control token, which the user does not see where it is no marker.
   void feed(std::string_view text, bool hidden, Delta& out);
-  // The reply is over. Once.
-  void finish(Delta& out);
+  // The reply is over. Once. `cut_off`: the model would have gone on; a call that has begun stays one.
+  void finish(Delta& out, bool cut_off = false);
 
   std::size_t calls() const;  // begun so far
 

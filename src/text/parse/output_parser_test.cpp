@@ -71,6 +71,63 @@ TEST(OutputParserTest, any_cut_gives_the_same) {
   }
 }
 
+TEST(OutputParserTest, whole_calls_are_the_same_calls) {
+  std::mt19937 random(3);
+  for (const auto& example : examples()) {
+    // Streams cannot take back the beginning of a call that breaks off.
+    const bool broken =
+        std::ranges::any_of(example.expected.calls, [](const Call& call) { return !Json::accept(call.arguments); });
+    if (broken) continue;
+    auto syntax = std::make_shared<ReplySyntax>(*syntax_of(example));
+    syntax->whole_calls = true;
+    for (int i = 0; i < 5; ++i)
+      EXPECT_EQ(parse(syntax, cut(example.text, random, 1 + 10 * static_cast<std::size_t>(i))), example.expected)
+          << example.text;
+  }
+}
+
+TEST(OutputParserTest, a_call_that_must_be_whole_and_breaks_off_is_content) {
+  const auto read = [](const std::string& tools, const std::string& text, bool cut_off = false) {
+    auto syntax = syntax_of(*choose_format("", "none", tools), kTools);
+    syntax->whole_calls = true;
+    OutputParser parser(syntax);
+    Delta whole;
+    for (const char& c : text) parser.feed({&c, 1}, false, whole);
+    parser.finish(whole, cut_off);
+    EXPECT_EQ(parser.calls(), whole.calls.size());
+    return testing::collect(whole);
+  };
+  const std::string ping = "<tool_call>\n{\"name\": \"ping\", \"arguments\": {}}\n</tool_call>\n";
+  const std::string wrong = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": Paris}}\n</tool_call>";
+  EXPECT_EQ(read("hermes", "So:\n" + wrong + " tail"), (Parsed{"So:\n" + wrong + " tail", "", {}}));
+  EXPECT_EQ(read("hermes", ping + wrong), (Parsed{wrong, "", {kPing}}));
+  EXPECT_EQ(read("hermes", wrong + ping), (Parsed{wrong, "", {kPing}}));
+  const std::string open = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Par";
+  EXPECT_EQ(read("hermes", open), (Parsed{open, "", {}}));
+  // The limit of tokens, not the model, ended it: whoever asked can tell by the finish reason.
+  EXPECT_EQ(read("hermes", open, true), (Parsed{"", "", {{"get_weather", "{\"city\": \"Par"}}}));
+  const std::string tags = "<tool_call>\n<function=get_weather>\n<parameter=city>\nPar";
+  EXPECT_EQ(read("qwen3_coder", tags), (Parsed{tags, "", {}}));
+}
+
+TEST(OutputParserTest, whole_calls_have_valid_arguments_whatever_the_reply) {
+  for (const auto& example : examples()) {
+    auto syntax = std::make_shared<ReplySyntax>(*syntax_of(example));
+    syntax->whole_calls = true;
+    for (std::size_t i = 0; i <= example.text.size(); ++i) {
+      for (const Call& call : parse(syntax, {std::string_view(example.text).substr(0, i)}).calls)
+        EXPECT_TRUE(Json::accept(call.arguments)) << call.arguments << " of " << example.text.substr(0, i);
+    }
+    for (std::size_t i = 0; i < example.text.size(); ++i) {
+      if (static_cast<unsigned char>(example.text[i]) >= 0x80) continue;  // a reply is UTF-8
+      std::string spoiled = example.text;
+      spoiled[i] = '}';
+      for (const Call& call : parse(syntax, {spoiled}).calls)
+        EXPECT_TRUE(Json::accept(call.arguments)) << call.arguments << " of " << spoiled;
+    }
+  }
+}
+
 TEST(OutputParserTest, every_beginning_of_a_reply_parses_and_only_grows) {
   for (const auto& example : examples()) {
     const auto syntax = syntax_of(example);
@@ -120,6 +177,8 @@ TEST(OutputParserTest, a_template_tells_its_notation) {
       {"<TOOLCALL>", "none", "nemotron_json"},
       {"<function_calls>", "none", "olmo3"},
       {"'function call' <|role_sep|>", "none", "gigachat3"},
+      {"[gMASK]<sop>{{ tool | tojson }}\n请使用 Json 格式表示调用的参数。", "none", "glm4"},
+      {"'<|tool|>' + message['tools'] + '<|/tool|>'", "none", "phi4_mini_json"},
   };
   for (const auto& c : cases) {
     const auto format = recognise_format(c.text);
@@ -212,6 +271,7 @@ TEST(OutputParserTest, random_mixtures_lose_no_word_however_they_are_cut) {
     ASSERT_TRUE(format);
     const auto syntax = syntax_of(*format, kTools);
     syntax->start.reasoning = format->reasoning && random() % 2 == 0;
+    syntax->whole_calls = random() % 2 == 0;
     std::vector<std::string> words;
     const std::string text = mixture(*format, random, words);
     const Parsed parsed = parse(syntax, {text});
@@ -221,6 +281,9 @@ TEST(OutputParserTest, random_mixtures_lose_no_word_however_they_are_cut) {
     if (format->harmony) continue;  // headers are for the parser
     std::string all = parsed.content + "\n" + parsed.reasoning;
     for (const auto& call : parsed.calls) all += "\n" + call.name + "\n" + call.id + "\n" + call.arguments;
+    for (const auto& call : parsed.calls) {
+      EXPECT_TRUE(!syntax->whole_calls || Json::accept(call.arguments)) << call.arguments << " of " << text;
+    }
     for (const auto& word : words) {
       EXPECT_NE(all.find(word), std::string::npos)
           << word << " is lost from " << text << " with " << format->reasoning_name() << " " << format->tool_name()
@@ -457,6 +520,14 @@ std::vector<Example> examples() {
       {"none", "granite", "<|tool_call|>" + list, {"", "", {kWeather, kPing}}},
       {"none", "granite-20b-fc", "<function_call> {\"name\": \"ping\", \"arguments\": {}}", {"", "", {kPing}}},
       {"none", "phi4_mini_json", "functools" + list, {"", "", {kWeather, kPing}}},
+      {"none", "phi4_mini_json", "<|tool_call|>" + list + "<|/tool_call|>", {"", "", {kWeather, kPing}}},
+      {"none", "granite", "<|tool_call|>" + list + "<|/tool_call|>", {"", "", {kWeather, kPing}}},
+      {"none", "glm4", "get_weather\n" + kArguments, {"", "", {kWeather}}},
+      {"none", "glm4", "\nping\n{}", {"", "", {kPing}}},
+      {"none", "glm4", "ping is a tool.", {"ping is a tool.", "", {}}},
+      {"none", "glm4", "ping\nis a tool.", {"ping\nis a tool.", "", {}}},
+      {"none", "glm4", "It is\nping\n{}", {"It is\nping\n{}", "", {}}},
+      {"none", "glm4", "other\n{}", {"other\n{}", "", {}}},
       {"none",
        "internlm",
        "OK<|action_start|><|plugin|>\n{\"name\": \"get_weather\", \"parameters\": " + args + "}<|action_end|>",

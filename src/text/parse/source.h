@@ -57,8 +57,13 @@ class Source {
   char take() { return bytes_[next_++]; }
   void drop(std::size_t n) { next_ += n; }
 
-  // What has been taken will not be given back.
-  void settle() { settled_ = next_; }
+  // What has been taken will not be given back, but for what record() wants.
+  void settle() {
+    if (record_ != nullptr) return give_back(*record_);
+    settled_ = next_;
+  }
+  // From now on everything that is settled is appended to `text`, but for the hidden bytes; nullptr: no longer.
+  void record(std::string* text) { record_ = text; }
   // Settles what has been taken and appends it to `out`, but for the hidden bytes.
   void give_back(std::string& out);
   bool unsettled() const { return settled_ != next_; }
@@ -71,6 +76,7 @@ class Source {
   std::coroutine_handle<> waiting_;
   std::size_t wanted_ = 0;
   bool ended_ = false;
+  std::string* record_ = nullptr;
 };
 
 // Some strings of which none begins another, so that at any place of a text at most one of them stands.

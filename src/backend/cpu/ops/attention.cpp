@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/memory.h"
+#include "backend/cpu/ops/kv_vectors.h"
 #include "backend/cpu/ops/select.h"
 #include "base/check.h"
 
@@ -96,8 +97,8 @@ class Attention {
  public:
   Attention(ThreadPool& pool, Isa isa, const AttentionCall& call, AttentionScratch::Impl& scratch)
       : pool_(pool), kernels_(op_kernels(isa)), call_(call), scratch_(scratch), kind_(kv_kind(call.kv.dtype)) {
-    dim_ = call.kv.head_dim;
-    value_dim_ = call.kv.value_size();
+    dim_ = stored_key_dim(call.kv);
+    value_dim_ = stored_dim(call.kv.value_size());
     check_shapes();
     padded_dim_ = (value_dim_ + kPadding - 1) / kPadding * kPadding;
     most_rows_ = std::clamp(kUnitFloats / (dim_ + padded_dim_), kLeastUnitRows, kUnitRows);
@@ -150,13 +151,11 @@ class Attention {
     const std::size_t sequences = call_.seq_lens.size();
     CHECK(kv.heads > 0 && kv.head_dim > 0 && kv.block_tokens > 0, "{} heads of {}, blocks of {}", kv.heads, kv.head_dim,
           kv.block_tokens);
-    CHECK(kv.head_dim % 8 == 0 && value_dim_ % 8 == 0, "keys of {} and values of {} are no multiples of 8", kv.head_dim,
-          value_dim_);
-    CHECK(value_dim_ > 0 && (!kv.values_in_keys || value_dim_ <= kv.head_dim), "values of {} in keys of {}", value_dim_,
-          kv.head_dim);
+    CHECK(kv.value_size() > 0 && (!kv.values_in_keys || kv.value_size() <= kv.head_dim), "values of {} in keys of {}",
+          kv.value_size(), kv.head_dim);
     CHECK(call_.heads > 0 && call_.heads % kv.heads == 0, "{} heads over {} KV heads", call_.heads, kv.heads);
     const std::int64_t width = std::int64_t{call_.heads} * kv.head_dim;
-    const std::int64_t out_width = std::int64_t{call_.heads} * value_dim_;
+    const std::int64_t out_width = std::int64_t{call_.heads} * kv.value_size();
     CHECK(call_.q.cols == width && call_.out.cols == out_width, "q has {} columns, out {}, not {} and {}", call_.q.cols,
           call_.out.cols, width, out_width);
     CHECK(call_.query_starts.size() == sequences + 1, "{} query starts for {} sequences", call_.query_starts.size(),
@@ -312,11 +311,14 @@ class Attention {
   const float* load_queries(const Unit& unit, Worker& worker) const {
     float* q = floats(worker.q);
     for (int row = 0; row < unit.all_rows(); ++row) {
-      const float* from = call_.q.row(token(unit, row)) + head(unit, row) * dim_;
+      const int own = call_.kv.head_dim;
+      const float* from = call_.q.row(token(unit, row)) + head(unit, row) * own;
       float* to = q + std::int64_t{row} * dim_;
-      for (int d = 0; d < dim_; d += 8) {
-        for (int i = 0; i < 8; ++i) to[d + i] = from[d + i] * q_scale_;
+      int d = 0;
+      for (; d + kKvUnit <= own; d += kKvUnit) {
+        for (int i = 0; i < kKvUnit; ++i) to[d + i] = from[d + i] * q_scale_;
       }
+      for (; d < dim_; ++d) to[d] = d < own ? from[d] * q_scale_ : 0.0f;
     }
     return q;
   }
@@ -434,8 +436,11 @@ class Attention {
       // Far above all scores this is infinite, and the result 0, as it should be.
       if (call_.sinks != nullptr)
         sum += std::exp2(call_.sinks[head(unit, row)] * std::numbers::log2e_v<float> - total.max[row]);
-      kernels_.attention_finish(value_dim_, sum, total.out + std::int64_t{row} * padded_dim_,
-                                call_.out.row(token(unit, row)) + head(unit, row) * value_dim_);
+      const int own = call_.kv.value_size();
+      float* result = total.out + std::int64_t{row} * padded_dim_;
+      float* to = call_.out.row(token(unit, row)) + head(unit, row) * own;
+      kernels_.attention_finish(value_dim_, sum, result, own == value_dim_ ? to : result);
+      if (own != value_dim_) std::copy_n(result, own, to);
     }
   }
 

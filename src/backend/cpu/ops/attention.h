@@ -48,7 +48,7 @@ class AttentionScratch {
   std::unique_ptr<Impl> impl_;
 };
 
-// head_dim must be a multiple of 8. `isa` must be one this CPU has.
+// Keys and values lie in the cache as kv_vectors.h says. `isa` must be one this CPU has.
 void attention(ThreadPool& pool, Isa isa, const AttentionCall& call, AttentionScratch& scratch);
 
 }  // namespace weir::backend::cpu

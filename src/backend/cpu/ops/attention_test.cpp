@@ -29,6 +29,10 @@ struct Shape {
   std::int64_t width() const { return std::int64_t{heads} * dim; }
   std::int64_t out_width() const { return std::int64_t{heads} * value_size(); }
   std::int64_t kv_width() const { return std::int64_t{kv_heads} * dim; }
+  // In the cache vectors are whole eights.
+  static int stored(int size) { return (size + 7) / 8 * 8; }
+  std::int64_t stored_keys() const { return std::int64_t{kv_heads} * stored(dim); }
+  std::int64_t stored_values() const { return values_in_keys ? 0 : std::int64_t{kv_heads} * stored(value_size()); }
   std::int64_t value_width() const { return values_in_keys ? 0 : std::int64_t{kv_heads} * value_size(); }
 };
 
@@ -88,7 +92,7 @@ class Arena {
         tables_[s * static_cast<std::size_t>(max_blocks_) + static_cast<std::size_t>(b)] = order[next++];
     }
     const std::int64_t layer_bytes =
-        shape.block_tokens * tensor::row_bytes(shape.dtype, shape.kv_width() + shape.value_width());
+        shape.block_tokens * tensor::row_bytes(shape.dtype, shape.stored_keys() + shape.stored_values());
     memory_.assign(static_cast<std::size_t>(layer_bytes * kLayers * blocks), std::byte{0xff});
     view_ = {memory_.data() + layer_bytes,
              layer_bytes * kLayers,
@@ -125,8 +129,8 @@ class Arena {
         tables_[static_cast<std::size_t>(sequence * max_blocks_ + position / shape_.block_tokens)];
     const std::int64_t bytes = tensor::row_bytes(shape_.dtype, 1);
     const bool apart = value && !shape_.values_in_keys;
-    const int dim = apart ? shape_.value_size() : shape_.dim;
-    const std::int64_t before = apart ? shape_.kv_width() * shape_.block_tokens : 0;
+    const int dim = Shape::stored(apart ? shape_.value_size() : shape_.dim);
+    const std::int64_t before = apart ? shape_.stored_keys() * shape_.block_tokens : 0;
     const std::int64_t token = std::int64_t{head} * shape_.block_tokens + position % shape_.block_tokens;
     const std::byte* at = view_.base + block * view_.block_stride + (before + token * dim + d) * bytes;
     std::uint16_t half = 0;
@@ -292,6 +296,16 @@ TEST_P(AttentionTest, AgreesWithTheDefinition) {
        .value_dim = 8,
        .values_in_keys = true},
       {.heads = 3, .kv_heads = 1, .dim = 40, .block_tokens = 1000, .window = 1, .dtype = DType::kF32},
+      {.heads = 4, .kv_heads = 2, .dim = 100, .block_tokens = 16, .dtype = DType::kF16},
+      {.heads = 3, .kv_heads = 3, .dim = 6, .block_tokens = 3, .window = 40, .dtype = DType::kF32},
+      {.heads = 6, .kv_heads = 2, .dim = 50, .block_tokens = 5, .dtype = DType::kBF16, .value_dim = 33},
+      {.heads = 5,
+       .kv_heads = 1,
+       .dim = 44,
+       .block_tokens = 9,
+       .dtype = DType::kF16,
+       .value_dim = 30,
+       .values_in_keys = true},
   };
   const std::vector<Sequence> batch = {{1, 1, 1},  {2, 100, 100}, {3, 64, 1},  {4, 580, 3},
                                        {5, 65, 2}, {6, 0, 0},     {7, 513, 20}};
@@ -374,6 +388,7 @@ TEST_P(AttentionTest, BitsDoNotDependOnChunksBlocksOrThreads) {
       {.heads = 5, .kv_heads = 1, .dim = 24, .window = 37, .dtype = DType::kBF16},
       {.heads = 4, .kv_heads = 2, .dim = 80, .softcap = 5.0f, .dtype = DType::kF32},
       {.heads = 2, .kv_heads = 1, .dim = 32, .window = 600, .dtype = DType::kF16},
+      {.heads = 4, .kv_heads = 2, .dim = 100, .dtype = DType::kF16},
       {.heads = 7, .kv_heads = 1, .dim = 80, .dtype = DType::kF16, .value_dim = 64, .values_in_keys = true},
   };
   const Sequence sequence = {11, 640, 640};

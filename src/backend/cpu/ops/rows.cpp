@@ -1,9 +1,11 @@
 #include "backend/cpu/ops/rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
+#include "backend/cpu/ops/kv_vectors.h"
 #include "backend/cpu/ops/select.h"
 #include "base/check.h"
 
@@ -180,12 +182,19 @@ void kv_write(ThreadPool& pool, Isa isa, const KvWriteCall& call) {
         "{} keys, {} values, {} slots", call.k.rows, call.v.rows, call.slots.size());
   CHECK(call.k.cols == width && call.v.cols == value_width, "{} and {} columns for {} heads of {} and {}", call.k.cols,
         call.v.cols, kv.heads, kv.head_dim, value_dim);
-  CHECK(kv.head_dim % 8 == 0 && value_dim % 8 == 0 && kv.block_tokens > 0, "heads of {} and {}, block_tokens {}",
-        kv.head_dim, value_dim, kv.block_tokens);
+  CHECK(kv.block_tokens > 0, "block_tokens {}", kv.block_tokens);
   const OpKernels& kernels = op_kernels(isa);
   const KvKind kind = kv_kind(kv.dtype);
-  const std::int64_t key_bytes = tensor::row_bytes(kv.dtype, kv.head_dim);
-  const std::int64_t value_bytes = tensor::row_bytes(kv.dtype, value_dim);
+  const std::int64_t key_bytes = tensor::row_bytes(kv.dtype, stored_key_dim(kv));
+  const std::int64_t value_bytes = tensor::row_bytes(kv.dtype, stored_value_dim(kv));
+  const auto store = [&](const float* x, int dim, std::byte* to) {
+    const int whole = dim / kKvUnit * kKvUnit;
+    kernels.store_kv(kind, x, whole, to);
+    if (whole == dim) return;
+    std::array<float, kKvUnit> last = {};
+    std::copy(x + whole, x + dim, last.begin());
+    kernels.store_kv(kind, last.data(), kKvUnit, to + tensor::row_bytes(kv.dtype, whole));
+  };
   for_ranges(pool, call.k.rows, call.k.rows * (width + value_width), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t slot = call.slots[static_cast<std::size_t>(row)];
@@ -193,13 +202,11 @@ void kv_write(ThreadPool& pool, Isa isa, const KvWriteCall& call) {
       std::byte* block = kv.base + slot / kv.block_tokens * kv.block_stride;
       const std::int64_t token = slot % kv.block_tokens;
       for (int head = 0; head < kv.heads; ++head) {
-        kernels.store_kv(kind, call.k.row(row) + head * kv.head_dim, kv.head_dim,
-                         block + (head * kv.block_tokens + token) * key_bytes);
+        store(call.k.row(row) + head * kv.head_dim, kv.head_dim, block + (head * kv.block_tokens + token) * key_bytes);
       }
       std::byte* values = block + kv.heads * kv.block_tokens * key_bytes;
       for (int head = 0; head < kv.heads && value_dim > 0; ++head) {
-        kernels.store_kv(kind, call.v.row(row) + head * value_dim, value_dim,
-                         values + (head * kv.block_tokens + token) * value_bytes);
+        store(call.v.row(row) + head * value_dim, value_dim, values + (head * kv.block_tokens + token) * value_bytes);
       }
     }
   });

@@ -17,7 +17,7 @@ void multiply_silu(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x);
 
 void head_norm_rope(ThreadPool& pool, Isa isa, const HeadNormRopeCall& call);
 
-// F16 stores saturate at +-65504 instead of overflowing to infinity. head_dim must be a multiple of 8.
+// F16 stores saturate at +-65504 instead of overflowing to infinity. Zeros fill them up as kv_vectors.h says.
 void kv_write(ThreadPool& pool, Isa isa, const KvWriteCall& call);
 
 void softcap(ThreadPool& pool, Isa isa, Matrix<float> x, float cap);

@@ -143,6 +143,33 @@ TEST_P(RowsTest, KvWritePutsEachHeadInItsPlace) {
   }
 }
 
+TEST_P(RowsTest, KvWriteFillsVectorsUpWithZeros) {
+  constexpr int kHeads = 2, kKeys = 14, kValues = 3, kBlock = 4, kStoredKeys = 16, kStoredValues = 8;
+  const auto k = random_values(kBlock * kHeads * kKeys, 1), v = random_values(kBlock * kHeads * kValues, 2);
+  std::vector<float> block(kHeads * kBlock * (kStoredKeys + kStoredValues), 7.0f);
+  const KvLayerView view = {reinterpret_cast<std::byte*>(block.data()),
+                            static_cast<std::int64_t>(block.size() * sizeof(float)),
+                            kBlock,
+                            kHeads,
+                            kKeys,
+                            DType::kF32,
+                            kValues};
+  const std::vector<std::int64_t> slots = {0, 1, 2, 3};
+  kv_write(pool_, GetParam(), {{k.data(), kBlock, kHeads * kKeys}, {v.data(), kBlock, kHeads * kValues}, view, slots});
+  const auto check = [&](const std::vector<float>& from, const float* stored, int dim, int stored_dim) {
+    for (int head = 0; head < kHeads; ++head) {
+      for (int token = 0; token < kBlock; ++token) {
+        for (int d = 0; d < stored_dim; ++d) {
+          const float wanted = d < dim ? from[static_cast<std::size_t>((token * kHeads + head) * dim + d)] : 0.0f;
+          ASSERT_EQ(stored[(head * kBlock + token) * stored_dim + d], wanted) << head << ' ' << token << ' ' << d;
+        }
+      }
+    }
+  };
+  check(k, block.data(), kKeys, kStoredKeys);
+  check(v, block.data() + kHeads * kBlock * kStoredKeys, kValues, kStoredValues);
+}
+
 TEST_P(RowsTest, StoresRoundLikeTheConversionsAndSaturate) {
   const OpKernels& kernels = op_kernels(GetParam());
   std::vector<float> x = {0.0f,
