@@ -9,8 +9,9 @@
 
 namespace weir::quantise {
 
-// Byte-level BPE, and SentencePiece BPE with bytes to fall back to. The result is a remark for the user, or empty: a
-// splitting rule that GGUF has no name for is written down whole, which weir reads and other programs do not.
+// Byte-level BPE, SentencePiece BPE with bytes to fall back to, and Unigram. The folder's own tokenizer.json is in the
+// file too, and is what weir reads. The result is a remark for the user, or empty: of a splitting rule that GGUF has no
+// name for other programs know nothing.
 Result<std::string> add_vocabulary(const load::ModelFiles& files, int vocab, GgufMetadata& to);
 
 }  // namespace weir::quantise
