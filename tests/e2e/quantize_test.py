@@ -13,7 +13,9 @@ from weir_server import GOLDEN, Server, program
 
 # What GGUF has no words for.
 REFUSED = {
-    "mistral-swa": "sliding window of 24",
+    "mistral-swa": "sliding window of 24 tokens in layer 0",
+    "qwen2": "sliding window of 24 tokens in layer 1",
+    "llama-yarn": "YaRN with \"truncate\" false",
     "deepseek-v32": "no architecture of GGUF",
 }
 EXACT = ("--compute", "exact", "--kv-cache-dtype", "f32")
