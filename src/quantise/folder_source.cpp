@@ -176,7 +176,7 @@ Result<SourceModel> source_from_folder(const std::string& path) {
     model.tensors.push_back({vector.name, tensor::DType::kF32, {size}, std::as_bytes(std::span(vector.values))});
   }
   model.metadata = std::move(keys.metadata);
-  WEIR_TRY(model.note, add_vocabulary(folder->files, spec.vocab, model.metadata));
+  WEIR_TRY(model.note, add_vocabulary(folder->files, architecture, model.metadata));
   model.read = [folder](const load::Weight& weight) { return folder->files.weights->read(weight); };
   model.release = [folder](std::span<const std::byte> bytes) { folder->files.weights->release(bytes); };
   model.owner = folder;

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """`weir quantize`: what it writes is served and says what the model says; what it refuses leaves nothing behind."""
+import json
+import math
 import pathlib
 import resource
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,11 +22,43 @@ REFUSED = {
     "llama-yarn": "YaRN with \"truncate\" false",
     "deepseek-v32": "no architecture of GGUF",
 }
+TOKENIZERS = GOLDEN.parent / "tokenizers"
 EXACT = ("--compute", "exact", "--kv-cache-dtype", "f32")
 
 
 def quantize(*arguments, **options):
     return subprocess.run([program(), "quantize", *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+
+
+def write_tiny_llama(folder, tokenizer):
+    """a model of zeros around a tokenizer"""
+    vocab = tokenizer["model"]["vocab"]
+    size = 1 + max([*vocab.values(), *(token["id"] for token in tokenizer["added_tokens"])])
+    width, layer = 32, "model.layers.0."
+    shapes = {"model.embed_tokens.weight": [size, width], "model.norm.weight": [width]}
+    shapes |= {f"{layer}{name}.weight": [width] for name in ("input_layernorm", "post_attention_layernorm")}
+    for name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"):
+        shapes[f"{layer}{name}.weight"] = [width, width]
+    head, at = {}, 0
+    for name, shape in shapes.items():
+        end = at + 4 * math.prod(shape)
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(at))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": width, "intermediate_size": width,
+              "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": size, "max_position_embeddings": 64,
+              "tie_word_embeddings": True}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def token_ids(file, cases):
+    lines = [json.dumps({"text": text, "add_special": special, "parse_special": parse}) for text, special, parse, *_ in cases]
+    done = subprocess.run([program(), "tokenize", "--json", str(file)], input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=300)
+    return [json.loads(line)["ids"] for line in done.stdout.splitlines()]
 
 
 class Quantize(unittest.TestCase):
@@ -69,6 +105,31 @@ class Quantize(unittest.TestCase):
             with self.subTest(name):
                 self.refused(2, part, GOLDEN / name, self.out, "F32")
                 self.assertEqual(list(self.out.parent.iterdir()), [])
+
+    def test_tokenizers_of_folders_stay_what_they_are(self):
+        """what the file keeps of tokenizer.json, and what GGUF's own keys say to programs that know only those"""
+        for name in ("byte-gpt-2", "byte-llama-bpe", "byte-qwen2", "byte-qwen35", "byte-gpt-4o", "byte-tekken", "byte-deepseek", "byte-smollm",
+                     "char-llama", "byte-whitespace"):  # fmt: skip
+            with self.subTest(name):
+                recorded = json.loads((TOKENIZERS / f"{name}.json").read_text(encoding="utf-8"))
+                folder = pathlib.Path(self.folder.name) / "folder"
+                write_tiny_llama(folder, recorded["tokenizer"])
+                done = quantize(folder, self.out, "F32")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                cases = recorded["cases"]
+                self.assertEqual(token_ids(self.out, cases), [case[3] for case in cases])
+                content = self.out.read_bytes()
+                if name == "byte-whitespace":  # no name of GGUF splits so
+                    self.assertIn("other programs", done.stdout + done.stderr)
+                else:
+                    plain = [case for case in cases if not case[1]]  # special tokens are the folder's configuration's
+                    self.out.write_bytes(content.replace(b"tokenizer.huggingface.", b"tokenizer.another_one."))
+                    self.assertEqual(token_ids(self.out, plain), [case[3] for case in plain])
+                    if recorded["pre"]:
+                        wanted = recorded["pre"].encode()
+                        self.assertIn(b"tokenizer.ggml.pre" + struct.pack("<IQ", 8, len(wanted)) + wanted, content)
+                self.out.unlink()
+                shutil.rmtree(folder)
 
     def test_quantised_folders_too(self):
         for name in ("quant-awq", "quant-mxfp4-gpt-oss", "quant-fp8-deepseek-v3"):
