@@ -268,7 +268,7 @@ std::string expert_difference(const load::ExpertsSpec& wanted, const load::Exper
 
 bool same_latents(const load::LatentSpec& a, const load::LatentSpec& b) {
   return a.query_rank == b.query_rank && a.rank == b.rank && a.plain_dim == b.plain_dim && a.rope_dim == b.rope_dim &&
-         a.value_dim == b.value_dim && (a.rank == 0 || near(a.norm_eps, b.norm_eps));
+         a.value_dim == b.value_dim;
 }
 
 bool same_delta(const load::DeltaSpec& a, const load::DeltaSpec& b) {
@@ -313,6 +313,9 @@ std::string first_difference(const ModelSpec& wanted, const ModelSpec& read) {
   if (far(&ModelSpec::attention_softcap)) return fmt::format("attention capped at {}", wanted.attention_softcap);
   if (far(&ModelSpec::final_softcap)) return fmt::format("logits capped at {}", wanted.final_softcap);
   if (!same_latents(wanted.latent, read.latent)) return "its latent attention";
+  if (wanted.latent.rank > 0 && !near(wanted.latent.norm_eps, read.latent.norm_eps))
+    return fmt::format("norms of latents with an epsilon of {} where others have {}", wanted.latent.norm_eps,
+                       wanted.rms_eps);
   if (wanted.indexer.heads != read.indexer.heads) return "its sparse attention";
   if (!same_delta(wanted.delta, read.delta)) return "its delta nets";
   if (const std::string found = expert_difference(wanted.experts, read.experts); !found.empty()) return found;

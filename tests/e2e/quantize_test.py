@@ -100,6 +100,30 @@ class Quantize(unittest.TestCase):
                     self.assertEqual(len(server.complete([5, 6, 7], max_tokens=4, ignore_eos=True, return_token_ids=True)["choices"][0]["token_ids"]), 4)
                 self.out.unlink()
 
+    def test_folders_whose_configuration_is_unusual(self):
+        """what no tiny model has, held against the folder itself"""
+        changes = {
+            "mistral-swa": {"sliding_window": None},
+            "deepseek-v3": {"rope_interleave": False},  # halves of a head are turned, as neighbours in the file
+            "qwen3-moe": {"norm_topk_prob": False},
+            "granite": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+        }
+        text = pathlib.Path(self.folder.name) / "text"
+        text.write_text("Some words that a model of random numbers foretells badly. " * 20)
+        for name, change in changes.items():
+            with self.subTest(name):
+                folder = pathlib.Path(self.folder.name) / "folder"
+                shutil.copytree(GOLDEN / name, folder)
+                config = json.loads((folder / "config.json").read_text()) | change
+                (folder / "config.json").write_text(json.dumps(config))
+                self.assertEqual(quantize(folder, self.out, "F32").returncode, 0)
+                arguments = ("--text", text, "--context", 128, "--chunks", 2, "--against", folder, "--against-compute", "exact", "--json")
+                done = subprocess.run([program(), "perplexity", *map(str, (self.out, *arguments, *EXACT))], capture_output=True, text=True, timeout=300)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertLess(json.loads(done.stdout)["against"]["kl"]["max"], 1e-4)
+                self.out.unlink()
+                shutil.rmtree(folder)
+
     def test_what_a_file_cannot_say_is_named(self):
         for name, part in REFUSED.items():
             with self.subTest(name):
