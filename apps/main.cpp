@@ -7,6 +7,7 @@
 #include <exception>
 #include <iostream>
 
+#include "apps/bench_serve_command.h"
 #include "apps/commands.h"
 #include "apps/plan_command.h"
 #include "apps/pull_command.h"
@@ -134,6 +135,8 @@ void add_serve(CLI::App& app, int& status) {
   command->add_option("--max-connections", options->max_connections, "most clients connected at once")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  command->add_option("--step-log", options->step_log,
+                      "a file that gets a JSON line for each step: its times, and which tokens it computed");
   command->callback([options, &status] { status = serve(*options); });
 }
 
@@ -259,6 +262,7 @@ void add_machine_options(CLI::App& app, MachineOptions& options) {
 void add_bench(CLI::App& app, int& status) {
   auto* bench = app.add_subcommand("bench", "measure speed");
   bench->require_subcommand(1);
+  add_bench_serve(*bench, status);
   auto* throughput = bench->add_subcommand("throughput", "tokens per second of prefill and decoding, without a server");
   auto options = std::make_shared<BenchOptions>();
   add_model_options(*throughput, options->model);

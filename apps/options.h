@@ -29,6 +29,7 @@ struct ServeOptions {
   double shutdown_timeout_s = 30;
   std::uint64_t max_request_bytes = 32 * 1024 * 1024;
   int max_connections = 1024;
+  std::string step_log;  // a file; empty: none
 };
 
 struct SamplingOptions {

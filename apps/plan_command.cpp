@@ -9,12 +9,19 @@ namespace weir::apps {
 void add_plan(CLI::App& app, int& status) {
   auto* plan = app.add_subcommand("plan", "what a model needs and reaches on given hardware, before it is rented");
   plan->require_subcommand(1);
+  add_plan_calibrate(*plan, status);
   add_plan_goodput(*plan, status);
+  add_plan_kv(*plan, status);
   add_plan_parallel(*plan, status);
+  add_plan_roofline(*plan, status);
   add_plan_serve(*plan, status);
   add_plan_sim(*plan, status);
+  add_plan_size(*plan, status);
+  add_plan_spec(*plan, status);
   add_plan_validate(*plan, status);
+  add_plan_validate_live(*plan, status);
   add_plan_validate_theory(*plan, status);
+  add_plan_validate_vllm(*plan, status);
 }
 
 CLI::App& validate_of(CLI::App& plan) {

@@ -5,6 +5,7 @@
 #include "apps/commands.h"
 #include "apps/plan_command.h"
 #include "plan/search/parallel_plan.h"
+#include "plan/subject.h"
 
 namespace weir::apps {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 struct Options {
   std::string model, hardware, svg;
   plan::ParallelOptions search;
+  std::vector<std::string> kv;
   std::string roles = "both";
   bool json = false;
 };
@@ -19,6 +21,10 @@ struct Options {
 Result<plan::Report> parallel(Options options) {
   options.search.aggregated = options.roles != "apart";
   options.search.disaggregated = options.roles != "together";
+  for (const auto& name : options.kv) {
+    WEIR_TRY(const double bits, plan::parse_kv_bits(name));
+    options.search.kv_bits.push_back(bits);
+  }
   WEIR_TRY(const auto card, plan::read_model_card(options.model));
   WEIR_TRY(const auto hardware, plan::find_hardware(options.hardware));
   WEIR_TRY(auto plan, plan::plan_parallel(card, hardware, options.search));
@@ -48,8 +54,7 @@ void add_plan_parallel(CLI::App& plan, int& status) {
       ->add_option("--weights", search.weights,
                    "weight types to try, comma between; default: all that compute natively")
       ->delimiter(',');
-  command->add_option("--kv-bits", search.kv_bits, "bits of a KV element to try, comma between; default: 8,16")
-      ->delimiter(',');
+  command->add_option("--kv", options->kv, "types of the KV to try, comma between; default: bf16,fp8")->delimiter(',');
   command->add_option("--batch-tokens", search.batch_tokens, "limits of tokens a pass to try, comma between")
       ->delimiter(',');
   command->add_option("--block-size", search.block_sizes, "KV block sizes to try, comma between")->delimiter(',');

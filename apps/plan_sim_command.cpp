@@ -22,6 +22,7 @@ struct Options {
   double ttft_ms = 0, tpot_ms = 0, e2e_ms = 0, share_percent = 99;
   bool no_prefix_caching = false, no_spread = false, not_layer_wise = false, json = false;
   std::string html, requests_csv;
+  int decode_tp = 0;
 };
 
 void add_scenario(CLI::App& command, Options& o) {
@@ -32,13 +33,16 @@ void add_scenario(CLI::App& command, Options& o) {
   command.add_option("--weights", s.weights, "type of the weights: bf16, fp8, int4, ...; else as the model's files")
       ->group(group);
   command.add_option("--step-model", s.step_model, "a JSON file that says how long steps take")->group(group);
-  command.add_option("--tp", s.tp, "devices of an instance")->group(group)->capture_default_str();
+  command.add_option("--tp", s.layout.tp, "devices that share each layer")->group(group)->capture_default_str();
+  command.add_option("--pp", s.layout.pp, "stages of layers")->group(group);
+  command.add_option("--dp", s.layout.dp, "groups that share sequences for attention")->group(group);
+  command.add_option("--ep", s.layout.ep, "devices that share the experts")->group(group);
   command.add_option("--instances", s.instances, "instances, or prefill instances")
       ->group(group)
       ->capture_default_str();
   command.add_option("--decode-instances", s.decode_instances, "decode instances: prefill and decoding are apart")
       ->group(group);
-  command.add_option("--decode-tp", s.decode_tp, "devices of a decode instance")->group(group);
+  command.add_option("--decode-tp", o.decode_tp, "as --tp, of decode instances")->group(group);
   command.add_option("--link-gbs", s.link_gbs, "GB/s of an instance's link for KV; 0: takes no time")->group(group);
   command.add_option("--link-latency-ms", s.link_latency_ms, "of each hand-over")->group(group);
   command.add_flag("--not-layer-wise", o.not_layer_wise, "KV leaves when the whole prompt has been read")->group(group);
@@ -105,6 +109,10 @@ Status settle(Options& o) {
   o.scenario.prefix_caching = !o.no_prefix_caching;
   o.scenario.layer_wise = !o.not_layer_wise;
   o.load.spread = !o.no_spread;
+  if (o.decode_tp != 0) {
+    o.scenario.decode_layout = o.scenario.layout;
+    o.scenario.decode_layout->tp = o.decode_tp;
+  }
   sim::Slo& slo = o.sim.slo;
   const auto promise = [](double ms, std::optional<double>& target, const char* option) -> Status {
     if (ms == 0) return {};

@@ -16,6 +16,7 @@
 #include "api/service.h"
 #include "apps/commands.h"
 #include "apps/model_loading.h"
+#include "apps/step_log.h"
 #include "base/log.h"
 
 namespace weir::apps {
@@ -133,6 +134,7 @@ void shut_down(const ServeOptions& options, api::Service& service, api::HttpServ
 
 int serve_logged(const ServeOptions& options, ShutdownSignals& signals) {
   // In order of need: replies must not outlive the server, outputs go to the service until the engine has ended.
+  std::unique_ptr<StepLog> step_log;
   std::unique_ptr<api::HttpServer> server;
   api::Service service;
   LoadedModel model;
@@ -157,7 +159,18 @@ int serve_logged(const ServeOptions& options, ShutdownSignals& signals) {
   }
   spdlog::info("loading {}", options.model.model);
 
-  auto loaded = load_model(options.model, options.served_model_name, service.output_sink());
+  ModelOptions model_options = options.model;
+  if (!options.step_log.empty()) {
+    auto log = StepLog::create(options.step_log);
+    if (!log) {
+      server->stop();
+      service.stop();
+      return fail_with(log.error());
+    }
+    step_log = std::move(*log);
+    model_options.engine.on_step = [&step_log](const engine::StepRecord& step) { step_log->write(step); };
+  }
+  auto loaded = load_model(model_options, options.served_model_name, service.output_sink());
   if (!loaded) {
     server->stop();
     service.stop();

@@ -257,10 +257,13 @@ SequenceOutput Engine::Impl::accept(const Runner::Sampled& sampled, double now) 
 }
 
 void Engine::Impl::step() {
-  const sched::StepPlan& plan = scheduler->schedule(monotonic_s());
+  const double planned_s = monotonic_s();
+  const sched::StepPlan& plan = scheduler->schedule(planned_s);
   CHECK(!plan.empty(), "{} sequences and no progress", sequences.size());
   publish_stats();  // a first step may be long: who is running shows while it runs
   const double start = monotonic_s();
+  const sched::SchedulerStats planned = scheduler->stats();
+  const std::uint32_t blocks_in_use = kv->stats().in_use;
   for (const SeqId id : plan.admitted) {
     Sequence& sequence = *sequences.at(id);
     if (sequence.scheduled_s == 0.0) sequence.scheduled_s = start;
@@ -296,6 +299,7 @@ void Engine::Impl::step() {
   if (audit) kv->check_integrity();
   publish_stats();
   if (!outputs.empty()) sink(outputs);
+  if (config.on_step) config.on_step({planned_s, now, plan.ranges, planned.running, planned.waiting, blocks_in_use});
 }
 
 void Engine::Impl::publish_stats() {

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,17 @@
 #include "load/model_files.h"
 #include "sample/logprobs.h"
 #include "sample/sampling_params.h"
+#include "sched/scheduler.h"
 
 namespace weir::engine {
+
+// One step as it was: for who measures the engine. Ranges are [begin, end) of each sequence's tokens.
+struct StepRecord {
+  double planned_s = 0.0, produced_s = 0.0;  // monotonic: before the scheduler's plan, when the tokens were there
+  std::span<const sched::ScheduledRange> ranges;
+  int running = 0, waiting = 0;  // after the plan
+  std::uint32_t kv_blocks_in_use = 0;
+};
 
 struct EngineConfig {
   int threads = 0;                      // 0 = all usable cores
@@ -41,6 +51,8 @@ struct EngineConfig {
   std::string prefix_index = "hash";
   bool enable_prefix_caching = true;
   std::size_t max_queued_sequences = 4096;  // submit() refuses beyond this
+  // Called on the engine thread after each step; must not block. What it is given is gone afterwards.
+  std::function<void(const StepRecord&)> on_step;
 };
 
 struct SequenceRequest {

@@ -139,8 +139,8 @@ std::string all_terms(const MemoryUse& memory) {
 std::string advice(const ModelCard& card, const Hardware& hardware, const MemoryOptions& options, std::int64_t tokens) {
   MemoryOptions wider = options;
   for (wider.layout.tp = options.layout.tp * 2; wider.layout.tp <= card.spec.heads; wider.layout.tp *= 2) {
-    wider.layout.ep =
-        options.layout.ep == options.layout.stage_devices() ? wider.layout.stage_devices() : options.layout.ep;
+    const bool spread = options.layout.ep > 1 && options.layout.ep == options.layout.stage_devices();
+    wider.layout.ep = spread ? wider.layout.stage_devices() : options.layout.ep;
     const auto memory = memory_use(card, hardware, wider);
     if (memory && memory->sequences_of(tokens) >= 1)
       return fmt::format("it would fit from {} on ({} devices)", wider.layout.name(), wider.layout.devices());
@@ -309,21 +309,24 @@ KvCost kv_cost(const ModelCard& card, double kv_bits) {
   return cost;
 }
 
+double sequence_kv_bytes(const ModelCard& card, double kv_bits, std::int64_t tokens) {
+  auto bytes = static_cast<double>(load::state_bytes(card.spec));
+  for (const load::KvStream& stream : load::kv_streams(card.spec)) {
+    const auto seen = stream.window > 0 ? std::min<std::int64_t>(tokens, stream.window) : tokens;
+    bytes += static_cast<double>(stream.elements() * seen) * kv_bits / 8;
+  }
+  return bytes;
+}
+
 KvWaste internal_waste(const ModelCard& card, double kv_bits, int block_tokens, std::int64_t tokens) {
   KvWaste waste{.block_tokens = block_tokens};
   const kv::KvLayout layout = layout_of(card.spec, kv_bits, block_tokens);
   if (layout.groups.empty()) return waste;
-  const auto streams = load::kv_streams(card.spec);
   const double block = static_cast<double>(layout.block_bytes) * kv_bits / 16;
   const std::int64_t first = std::max<std::int64_t>(1, tokens - block_tokens / 2);
   for (std::int64_t i = 0; i < block_tokens; ++i) {
     const std::int64_t length = first + i;
-    double used = static_cast<double>(load::state_bytes(card.spec));
-    for (const load::KvStream& stream : streams) {
-      const auto seen = stream.window > 0 ? std::min<std::int64_t>(length, stream.window) : length;
-      used += static_cast<double>(stream.elements() * seen) * kv_bits / 8;
-    }
-    waste.used_bytes += used / block_tokens;
+    waste.used_bytes += sequence_kv_bytes(card, kv_bits, length) / block_tokens;
     waste.held_bytes += layout.blocks_needed(length, 1) * block / block_tokens;
   }
   return waste;

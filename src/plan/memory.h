@@ -80,6 +80,9 @@ struct KvCost {
 };
 KvCost kv_cost(const ModelCard& card, double kv_bits);
 
+// Of a sequence of `tokens` tokens, windows passed, state included, without blocks.
+double sequence_kv_bytes(const ModelCard& card, double kv_bits, std::int64_t tokens);
+
 // Bytes of KV of a sequence: exactly its tokens' own, and as whole blocks of all groups.
 struct KvWaste {
   int block_tokens = 0;

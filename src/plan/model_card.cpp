@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 
 #include "load/gguf_config.h"
@@ -81,10 +82,25 @@ int layer_of(std::string_view name, std::string_view prefix) {
   return layer;
 }
 
+// Biases that a GGUF family may have: as the first layer of this file has them.
+void settle_biases(const load::GgufFile& gguf, load::Biases& biases) {
+  const auto settle = [&](load::Presence& presence, std::initializer_list<std::string_view> names) {
+    if (presence != load::Presence::kOptional) return;
+    const bool there = std::ranges::any_of(names, [&](std::string_view name) {
+      return std::ranges::find(gguf.tensors(), name, &load::Weight::name) != gguf.tensors().end();
+    });
+    presence = there ? load::Presence::kRequired : load::Presence::kAbsent;
+  };
+  settle(biases.qkv, {"blk.0.attn_q.bias", "blk.0.attn_qkv.bias"});
+  settle(biases.attention_output, {"blk.0.attn_output.bias"});
+  settle(biases.ffn, {"blk.0.ffn_up.bias"});
+}
+
 Result<ModelCard> card_of_gguf(const std::string& path) {
   ModelCard card;
   WEIR_TRY(const auto gguf, load::GgufFile::open(path));
   WEIR_TRY(auto parsed, load::spec_from_gguf(*gguf, path));
+  settle_biases(*gguf, parsed.biases);
   card.spec = std::move(parsed.spec);
   card.tensors = card_tensors(card.spec, parsed.biases);
   Tally tally;

@@ -41,9 +41,6 @@ TEST(ModelCard, EveryKnownModelHasTheParametersThatItsNameStates) {
     const ModelCard found = card(known.name);
     EXPECT_EQ(found.name, known.name);
     for (const std::string& alias : known.aliases) EXPECT_EQ(card(alias).name, known.name) << alias;
-    std::printf("%s %.2f B, active %.2f B, %.1f GB %s\n", known.name.c_str(), found.parameters() / 1e9,
-                found.active_parameters() / 1e9, static_cast<double>(found.weight_bytes) / 1e9,
-                found.types.name.c_str());
     const double stated = stated_billions(known.name);
     // "17B-16E" states what is active; names round as they like.
     if (stated == 0 || known.name.starts_with("Llama-4")) continue;

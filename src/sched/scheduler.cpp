@@ -47,6 +47,7 @@ struct Sequence {
 
   kv::Text text() const { return {tokens, known}; }
   std::int64_t output() const { return known - prompt_tokens; }
+  bool has_all() const { return max_tokens > 0 && output() >= max_tokens; }
   auto urgency() const { return std::tuple(priority, arrival_s, number); }
 };
 
@@ -95,6 +96,10 @@ struct Scheduler::Impl {
   void plan_running(Step& step);
   void admit(Step& step);
   void drop_outdated();
+  bool awaits_finish() const {
+    return config.late_finish &&
+           std::any_of(sequences.begin(), sequences.end(), [](const auto& entry) { return entry.second.has_all(); });
+  }
   void requeue(Sequence& s);
   bool is_long(std::int64_t tokens) const { return config.long_from > 0 && tokens > config.long_from; }
   std::int64_t make_room(Step& step, Sequence& s, std::int64_t want);
@@ -199,7 +204,7 @@ const StepPlan& Scheduler::schedule(double /*now_s*/) {
   impl_->drop_outdated();
   impl_->plan_running(step);
   if (step.plan.preempted.empty() && !step.short_of_blocks) impl_->admit(step);
-  CHECK(!step.plan.empty() || (impl_->running.empty() && impl_->waiting.empty()),
+  CHECK(!step.plan.empty() || (impl_->running.empty() && impl_->waiting.empty()) || impl_->awaits_finish(),
         "no progress: {} running, {} waiting, {} of {} KV blocks available", impl_->running.size(),
         impl_->waiting.size(), impl_->kv.available(), impl_->kv.capacity());
   impl_->in_flight = !step.plan.empty();
@@ -225,6 +230,7 @@ void Scheduler::Impl::plan_running(Step& step) {
   for (Sequence* s : order) {
     if (step.budget == 0) break;
     if (!s->running) continue;  // preempted for somebody before it
+    if (config.late_finish && s->has_all()) continue;
     CHECK(s->computed < s->known && s->output() < std::max<std::int64_t>(s->max_tokens, 1),
           "sequence {} has all its tokens ({} of {} computed, {} of {} sampled) and was not finished", value(s->id),
           s->computed, s->known, s->output(), s->max_tokens);
@@ -313,6 +319,7 @@ void Scheduler::Impl::admit(Step& step) {
   while (step.budget > 0 && !step.short_of_blocks && !waiting.empty() &&
          running.size() < static_cast<std::size_t>(config.max_num_seqs)) {
     Sequence& s = **waiting.begin();
+    if (config.late_finish && s.has_all()) break;  // preempted while it waited for finish()
     const kv::PrefixHit hit = s.use_prefix ? kv.find_prefix(s.text(), s.salt, s.names) : kv::PrefixHit{};
     // Everybody running has been given room for all its known text, or the budget would be used up; so what is
     // available is for s.

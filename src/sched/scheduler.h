@@ -45,6 +45,10 @@ struct SchedulerConfig {
   // > 0: what is computed of a sequence differs as soon as more tokens than this are known (LongRoPE): then it is
   // computed anew from its first token on, and shares no prefix with shorter ones.
   std::int64_t long_from = 0;
+  // Whoever drives this may plan a step before the one under way has brought its tokens (vLLM's asynchronous
+  // scheduling), and so call finish() one schedule() late: a sequence with all its tokens keeps its place and its
+  // blocks until then and gets no range. Only then may a plan be empty while sequences run.
+  bool late_finish = false;
 };
 
 struct NewSequence {
@@ -94,9 +98,9 @@ class Scheduler {
   Status check_fits(std::int64_t prompt_tokens, std::int64_t max_tokens) const;
 
   void add(NewSequence sequence);  // check_fits() must have accepted it
-  // May be called again only after commit(). Before that, finish() what has all its tokens: max_tokens of them, or,
-  // with max_tokens 0, the computed prompt. `now_s` is for policies that look at waiting times; none of these does.
-  // The plan stays valid until the next call.
+  // May be called again only after commit(). Before that, finish() what has all its tokens: max_tokens of them (with
+  // late_finish one call later), or, with max_tokens 0, the computed prompt. `now_s` is for policies that look at
+  // waiting times; none of these does. The plan stays valid until the next call.
   const StepPlan& schedule(double now_s);
   // The planned ranges have been computed. `plan`: what schedule() returned. `sampled`: one token for each range with
   // samples, in plan order; a sequence that is to end with its token is then ended by finish().

@@ -372,5 +372,79 @@ TEST(SchedulerDeathTest, MisuseIsABug) {
   EXPECT_DEATH(scheduler.finish(SeqId{2}), "is not here");
 }
 
+// A step ahead of its tokens, as the planner drives it for vLLM's asynchronous scheduling: "a" has all its tokens when
+// the plan that gives it the last one is committed, and is finished one plan later.
+TEST(Scheduler, ALateFinishKeepsSlotAndBlocksForOnePlan) {
+  kv::KvConfig kv_config;
+  kv_config.layout.block_tokens = 4;
+  kv_config.layout.groups.push_back({});
+  kv_config.num_blocks = 4;
+  kv::KvManager kv(kv_config);
+  SchedulerConfig config;
+  config.max_num_seqs = 1;
+  config.enable_prefix_caching = false;
+  config.late_finish = true;
+  Scheduler scheduler(config, kv);
+  for (const std::uint64_t id : {0, 1}) {
+    NewSequence sequence;
+    sequence.id = SeqId{id};
+    sequence.prompt = {1, 2, 3};
+    sequence.max_tokens = 1;
+    scheduler.add(std::move(sequence));
+  }
+  const TokenId token = 7;
+  const StepPlan& first = scheduler.schedule(0);
+  ASSERT_EQ(first.ranges.size(), 1u);
+  EXPECT_EQ(first.ranges[0].id, SeqId{0});
+  scheduler.commit(first, {&token, 1});
+  const StepPlan& ahead = scheduler.schedule(0);  // 0 still has its slot
+  EXPECT_TRUE(ahead.empty());
+  EXPECT_TRUE(ahead.admitted.empty());
+  EXPECT_EQ(scheduler.stats().running, 1);
+  EXPECT_EQ(kv.available(), 3u);
+  scheduler.finish(SeqId{0});
+  const StepPlan& next = scheduler.schedule(0);
+  ASSERT_EQ(next.ranges.size(), 1u);
+  EXPECT_EQ(next.ranges[0].id, SeqId{1});
+  scheduler.commit(next, {&token, 1});
+  scheduler.finish(SeqId{1});
+  EXPECT_EQ(kv.available(), 4u);
+  kv.check_integrity();
+}
+
+// The one with all its tokens is the latest admitted when blocks lack: it gives them up, is not admitted again and
+// leaves by finish().
+TEST(Scheduler, AFinishedSequenceThatIsPreemptedDoesNotComeBack) {
+  kv::KvConfig kv_config;
+  kv_config.layout.block_tokens = 4;
+  kv_config.layout.groups.push_back({});
+  kv_config.num_blocks = 2;
+  kv::KvManager kv(kv_config);
+  SchedulerConfig config;
+  config.enable_prefix_caching = false;
+  config.late_finish = true;
+  Scheduler scheduler(config, kv);
+  for (const std::uint64_t id : {0, 1}) {
+    NewSequence sequence;
+    sequence.id = SeqId{id};
+    sequence.prompt = id == 0 ? std::vector<TokenId>{1, 2, 3, 4} : std::vector<TokenId>{5};
+    sequence.max_tokens = id == 0 ? 2 : 1;
+    scheduler.add(std::move(sequence));
+  }
+  const std::vector<TokenId> tokens = {7, 8};
+  const StepPlan& both = scheduler.schedule(0);
+  ASSERT_EQ(both.ranges.size(), 2u);
+  scheduler.commit(both, tokens);
+  const StepPlan& ahead = scheduler.schedule(0);  // 0 needs a second block; 1 has all its tokens
+  ASSERT_EQ(ahead.preempted, std::vector<SeqId>{SeqId{1}});
+  ASSERT_EQ(ahead.ranges.size(), 1u);
+  scheduler.commit(ahead, {tokens.data(), 1});
+  EXPECT_TRUE(scheduler.schedule(0).empty());
+  scheduler.finish(SeqId{1});
+  scheduler.finish(SeqId{0});
+  EXPECT_TRUE(scheduler.schedule(0).empty());
+  EXPECT_EQ(kv.available(), 2u);
+}
+
 }  // namespace
 }  // namespace weir::sched

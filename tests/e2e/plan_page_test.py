@@ -78,6 +78,9 @@ class InTheBrowser(unittest.TestCase):
             self.assertGreater(page.evaluate("document.querySelectorAll('#best tr').length"), 3)
             self.assertGreater(page.evaluate("document.querySelectorAll('#refused tr').length"), 1)
             self.assertIn("Pareto front", page.evaluate("document.getElementById('arithmetic').textContent"))
+            page.wait_for("document.querySelectorAll('#roofline .operator').length > 3")
+            page.wait_for("document.querySelectorAll('#arithmetic details').length === 3")
+            self.assertIn("ridge points", page.evaluate("document.getElementById('arithmetic').textContent"))
             # Choosing another dot shows that one, and its memory adds up to a device's.
             page.evaluate("document.querySelectorAll('#front circle')[0].dispatchEvent(new MouseEvent('click'))")
             first = page.evaluate("document.getElementById('chosen').innerText")
@@ -140,7 +143,7 @@ class OverHttp(unittest.TestCase):
                 ("devices", 0), ("devices", 1e9), ("devices", 1.5), ("devices", "8"), ("input_tokens", -1), ("input_tokens", 1e300),
                 ("output_tokens", 1), ("cached_fraction", 2), ("ttft_ms", 0), ("tpot_ms", -5), ("price_per_device_hour", 1e99),
                 ("weights", "fp8"), ("weights", ["fp8"] * 100), ("weights", ["/etc/passwd"]), ("kv_bits", [0]), ("kv_bits", ["8"]),
-                ("aggregated", 1), ("batch_tokens", [1]), ("svg", "/tmp/x"),
+                ("aggregated", 1), ("batch_tokens", [1]), ("svg", "x.svg"), ("tp", 0), ("batch", 1e18),
             ]:
                 with self.subTest(field=field, value=str(value)[:40]):
                     status, reply = server.plan(**{field: value})
@@ -148,6 +151,17 @@ class OverHttp(unittest.TestCase):
                     self.assertIn(field, reply["error"]["field"] + reply["error"]["message"])
             self.assertEqual(400, server.plan(aggregated=False, disaggregated=False)[0])
             self.assertEqual(200, server.plan()[0])
+
+    def test_one_deployment_is_explained_and_its_limits_are_checked(self):
+        with PlanServer() as server:
+            for question in ("roofline", "size"):
+                status, reply = server.plan(question, tp=4, batch=16)
+                self.assertEqual(200, status, reply)
+                self.assertTrue(reply["text"])
+                for wrong in ({"tp": 3}, {"tp": 1000}, {"batch": 0}, {"kv_bits": [7]}, {"weights": ["/etc/passwd"]}, {"ep": 2}):
+                    status, reply = server.plan(question, **wrong)
+                    self.assertIn(status, (400, 404), (question, wrong))
+                    self.assertTrue(reply["error"]["message"])
 
     def test_bodies_that_are_no_request_are_refused(self):
         with PlanServer() as server:
@@ -173,7 +187,7 @@ class OverHttp(unittest.TestCase):
         with PlanServer() as server:
             status, page = server.plan(input_tokens=2048, output_tokens=256)
             self.assertEqual(200, status)
-        command = [program(), "plan", "parallel", "Llama-3.1-70B", "H100-SXM", "--devices", "4", "--weights", "fp8", "--kv-bits", "8",
+        command = [program(), "plan", "parallel", "Llama-3.1-70B", "H100-SXM", "--devices", "4", "--weights", "fp8", "--kv", "fp8",
                    "--input", "2048", "--output", "256"]
         output = json.loads(subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout)
         self.assertEqual(output["front"], page["front"])

@@ -1,10 +1,14 @@
 #include "plan/page/page.h"
 
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "plan/data.h"
+#include "plan/memory.h"
 #include "plan/page/page_request.h"
+#include "plan/roofline.h"
+#include "plan/size_report.h"
 
 namespace weir::plan {
 namespace {
@@ -50,11 +54,57 @@ Result<Json> parallel(const PageRequest& request) {
   return std::move(plan.report.json);
 }
 
+// The deployment of the request, for the questions about one.
+Result<SubjectQuery> subject_of(const PageRequest& request) {
+  SubjectQuery subject{.model = request.card.name, .hardware = request.hardware.name, .layout = request.layout};
+  const auto& weights = request.options.weights;
+  // As the model's own files have them, the name of the type need not be one of the table.
+  if (!weights.empty() && weights.front() != request.card.types.name) subject.weights = weights.front();
+  const double bits = request.options.kv_bits.empty() ? 16 : request.options.kv_bits.front();
+  if (bits != 16 && bits != 8)
+    return fail_at("kv_bits", ErrorCode::kInvalidArgument, "kv_bits is {}, not 8 or 16", bits);
+  subject.kv = bits == 8 ? "fp8" : "bf16";
+  WEIR_RETURN_IF_ERROR(check_layout(request.card, request.layout));
+  return subject;
+}
+
+std::int64_t mean_context(const PageRequest& request) {
+  return std::llround(request.options.input_tokens + request.options.output_tokens / 2);
+}
+
+Result<Json> roofline_of(const PageRequest& request) {
+  WEIR_TRY(auto subject, subject_of(request));
+  WEIR_TRY(auto found, roofline({.subject = std::move(subject),
+                                 .batch = request.batch,
+                                 .context = mean_context(request),
+                                 .prompt = std::llround(request.options.input_tokens),
+                                 .cached = request.options.cached_fraction}));
+  Json json = std::move(found.report.json);
+  json["text"] = found.report.text;
+  json["roofs"] = Json::array();
+  for (const double bits : {16.0, 8.0, 4.0}) {
+    const double peak = request.hardware.peak_tflops(bits);
+    if (json["roofs"].empty() || json["roofs"].back()["tflops"] != peak)
+      json["roofs"].push_back({{"bits", bits}, {"tflops", peak}});
+  }
+  return json;
+}
+
+Result<Json> size(const PageRequest& request) {
+  WEIR_TRY(auto subject, subject_of(request));
+  const double context = request.options.input_tokens + request.options.output_tokens;
+  WEIR_TRY(auto report,
+           size_report({.subject = std::move(subject), .layout_given = true, .context = std::llround(context)}));
+  report.json["text"] = report.text;
+  return std::move(report.json);
+}
+
 struct Question {
   std::string_view path;
   Result<Json> (*answer)(const PageRequest&);
 };
-constexpr std::array kQuestions = {Question{"/api/parallel", &parallel}};
+constexpr std::array kQuestions = {Question{"/api/parallel", &parallel}, Question{"/api/roofline", &roofline_of},
+                                   Question{"/api/size", &size}};
 
 struct File {
   std::string_view path, name, type;

@@ -92,6 +92,21 @@ Status read_options(const Json& json, ParallelOptions& options) {
   return read_lists(json, options);
 }
 
+Status read_layout(const Json& json, PageRequest& request) {
+  auto& layout = request.layout;
+  for (const auto& [field, degree] :
+       {std::pair{"tp", &layout.tp}, std::pair{"pp", &layout.pp}, std::pair{"dp", &layout.dp},
+        std::pair{"ep", &layout.ep}, std::pair{"cp", &layout.cp}}) {
+    double value = *degree;
+    WEIR_RETURN_IF_ERROR(read_whole(json, field, 1, kMostPageDevices, value));
+    *degree = static_cast<int>(value);
+  }
+  double batch = 1;
+  WEIR_RETURN_IF_ERROR(read_whole(json, "batch", 1, 1 << 20, batch));
+  request.batch = static_cast<std::int64_t>(batch);
+  return {};
+}
+
 bool same_name(const std::string& a, const std::string& b) {
   const auto lower = [](unsigned char c) { return std::tolower(c); };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) {
@@ -107,16 +122,32 @@ Result<PageRequest> read_page_request(std::string_view body) {
   const Json json = Json::parse(body, nullptr, false);
   if (!json.is_object()) return fail(ErrorCode::kInvalidArgument, "the body is no JSON object");
 
-  static constexpr std::array kFields = {
-      "model",           "hardware", "devices", "input_tokens",          "output_tokens",
-      "cached_fraction", "ttft_ms",  "tpot_ms", "price_per_device_hour", "aggregated",
-      "disaggregated",   "weights",  "kv_bits"};
+  static constexpr std::array kFields = {"model",
+                                         "hardware",
+                                         "devices",
+                                         "input_tokens",
+                                         "output_tokens",
+                                         "cached_fraction",
+                                         "ttft_ms",
+                                         "tpot_ms",
+                                         "price_per_device_hour",
+                                         "aggregated",
+                                         "disaggregated",
+                                         "weights",
+                                         "kv_bits",
+                                         "tp",
+                                         "pp",
+                                         "dp",
+                                         "ep",
+                                         "cp",
+                                         "batch"};
   for (const auto& [key, value] : json.items()) {
     if (std::find(kFields.begin(), kFields.end(), key) == kFields.end())
       return fail(ErrorCode::kInvalidArgument, "there is no field '{}'", printable(key.substr(0, kMostName)));
   }
   PageRequest request;
   WEIR_RETURN_IF_ERROR(read_options(json, request.options));
+  WEIR_RETURN_IF_ERROR(read_layout(json, request));
 
   // Only names of the tables: what the command line takes may also be a path.
   WEIR_TRY(const std::string model, read_name(json, "model"));

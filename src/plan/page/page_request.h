@@ -11,6 +11,9 @@ struct PageRequest {
   ModelCard card;
   Hardware hardware;
   ParallelOptions options;
+  // One deployment: what is asked about other than searches.
+  ParallelLayout layout;
+  std::int64_t batch = 1;
 };
 
 // Errors name the field, what it holds and what is allowed.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/operators.h"
 #include "plan/search/card_instance.h"
 
 namespace weir::plan {
@@ -49,6 +50,43 @@ TEST(ParallelPlan, PublishedThroughputOfLlama70BIsMetWithinAThird) {
     const double found = most_per_device(*plan, "TP2");
     EXPECT_GT(found, row.tokens_per_s / 1.34) << row.hardware << " " << row.input;
     EXPECT_LT(found, row.tokens_per_s * 1.34) << row.hardware << " " << row.input;
+  }
+}
+
+TEST(CardInstance, ComputesAndReadsWhatTheOperatorsDo) {
+  // The operators are counted one by one elsewhere (operators.h); the search's closed form must come to the same.
+  Hardware hardware = find_hardware("H200-SXM").value();
+  for (const char* model : {"Llama-3.1-70B", "DeepSeek-V3", "gpt-oss-120b", "Qwen3-30B-A3B", "Llama-3.1-8B"}) {
+    const auto card = read_model_card(model).value();
+    const CardSource source(card, hardware);
+    for (const ParallelLayout& layout : {ParallelLayout{}, ParallelLayout{.tp = 4}, ParallelLayout{.tp = 8, .ep = 8},
+                                         ParallelLayout{.dp = 8, .ep = 8}, ParallelLayout{.tp = 2, .dp = 4, .ep = 4}}) {
+      const Precision precision{card.types, 16};
+      const auto made = source.make(layout, precision);
+      if (!made) continue;
+      for (const bool prompt : {false, true}) {
+        StepShape shape;
+        if (prompt) {
+          for (int i = 0; i < 8; ++i) shape.add(0, 2048, true);
+        } else {
+          for (int i = 0; i < 64; ++i) shape.add(4095, 4096, true);
+        }
+        const auto parts = (*made)->parts(shape);
+        double flops = 0, bytes = 0;
+        for (const auto& one : operators_of(card, shape, {.layout = layout, .types = card.types})) {
+          flops += one.repeats * one.flops;
+          // Activations between the operators of a layer: fused away by kernels or not, the closed form has the stream.
+          bytes += one.repeats * (one.weight_bytes + one.kv_bytes);
+        }
+        const double closed_bytes = parts.memory_s * 0.8e9 * hardware.bandwidth_gbs;
+        const double stream = 4.0 * 8 * 2048 * card.spec.hidden * card.spec.layers;
+        EXPECT_LT(bytes, 1.1 * closed_bytes) << model << layout.name() << prompt;
+        EXPECT_GT(bytes, 0.9 * closed_bytes - (prompt ? stream : 0)) << model << layout.name() << prompt;
+        const double least = flops / (0.7e12 * hardware.peak_tflops(4)), most = flops / (0.6e12 * hardware.bf16_tflops);
+        EXPECT_GT(parts.compute_s, 0.9 * least) << model << layout.name() << prompt;
+        EXPECT_LT(parts.compute_s, 1.1 * most) << model << layout.name() << prompt;
+      }
+    }
   }
 }
 

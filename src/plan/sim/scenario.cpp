@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/printable.h"
-#include "kv/kv_layout.h"
-#include "load/kv_streams.h"
+#include "plan/calibrated_step.h"
+#include "plan/memory.h"
 #include "plan/sim/fields.h"
 #include "plan/sim/simple_step.h"
 
@@ -15,16 +15,6 @@ namespace {
 
 constexpr std::size_t kDefaultRequests = 1000;
 constexpr std::size_t kMostTiers = 8;
-
-// With 16-bit elements; other widths scale its bytes.
-kv::KvLayout layout_of(const load::ModelSpec& spec, int block_tokens) {
-  std::vector<kv::KvStream> streams;
-  for (const load::KvStream& stream : load::kv_streams(spec)) {
-    streams.push_back(
-        {.window = stream.window, .heads = stream.heads, .key_dim = stream.key_dim, .value_dim = stream.value_dim});
-  }
-  return kv::plan_layout(streams, tensor::DType::kF16, block_tokens, load::state_bytes(spec));
-}
 
 Result<Tier> parse_tier(const std::string& text) {
   const auto fields = split(text, ':');
@@ -39,7 +29,7 @@ Result<Tier> parse_tier(const std::string& text) {
                  printable(text));
 }
 
-// An instance of `tp` devices, from the model's card.
+// What the model's card says of an instance.
 struct Sized {
   std::unique_ptr<StepModel> model;
   std::vector<int> windows;
@@ -49,57 +39,55 @@ struct Sized {
   int layers = 1;
 };
 
-Result<Sized> size_instance(const ScenarioSpec& spec, const ModelCard& card, const Hardware& hardware, int tp,
-                            std::vector<std::string>& assumptions) {
+Result<Sized> size_instance(const ScenarioSpec& spec, const ModelCard& card, const Hardware& hardware,
+                            const ParallelLayout& layout, std::vector<std::string>& assumptions) {
   Sized sized;
-  WeightTypes types = card.types;
+  MemoryOptions options;
+  options.layout = layout;
+  options.types = card.types;
   if (!spec.weights.empty()) {
-    WEIR_TRY(types, parse_weight_types(spec.weights));
+    WEIR_TRY(options.types, parse_weight_types(spec.weights));
   }
-  const kv::KvLayout layout = layout_of(card.spec, spec.block_size);
-  for (const kv::KvGroup& group : layout.groups) sized.windows.push_back(group.window);
-  const double scale = spec.kv_bits / 16;
-  // Devices beyond the number of KV heads hold copies.
-  double copies = 1;
-  for (const load::KvStream& stream : load::kv_streams(card.spec)) {
-    copies = std::max(copies, static_cast<double>(tp) / std::min(tp, stream.heads));
-  }
-  const double block_bytes = static_cast<double>(layout.block_bytes) * scale;
-  const double all_groups = static_cast<double>(layout.groups.size()) * block_bytes / spec.block_size;
-  sized.kv_bytes_per_token = layout.bytes_per_token() > 0 ? layout.bytes_per_token() * scale : all_groups;
+  options.kv_bits = spec.kv_bits;
+  options.block_tokens = spec.block_size;
+  options.step_tokens = spec.max_num_batched_tokens;
+  options.sequences = spec.max_num_seqs;
+  options.memory_share = spec.memory_share;
+  WEIR_TRY(const MemoryUse memory, memory_use(card, hardware, options));
+  if (spec.num_blocks == 0) WEIR_RETURN_IF_ERROR(check_fits(card, hardware, options, memory, spec.block_size));
+  for (const kv::KvGroup& group : memory.kv_layout.groups) sized.windows.push_back(group.window);
+  sized.state_blocks = memory.kv_layout.state_blocks;
   sized.layers = card.spec.layers;
-  sized.state_blocks = layout.state_blocks;
-  const double weights =
-      card.exact_bytes && spec.weights.empty() ? static_cast<double>(card.weight_bytes) : card.bytes_as(types);
-  const double memory = tp * hardware.memory_bytes * spec.memory_share;
-  const double blocks = std::floor((memory - weights) / (block_bytes * copies));
-  if (spec.num_blocks == 0 && blocks < 1) {
-    return fail_at(
-        "tp", ErrorCode::kInvalidArgument,
-        "{} in {} does not fit {} x {}: its weights are {:.1f} GB, {:.0f} % of the memory are {:.1f} GB, a block of "
-        "KV is {:.3f} GB. Use more devices (--tp) or narrower weights (--weights)",
-        card.name, types.name, tp, hardware.name, weights / 1e9, 100 * spec.memory_share, memory / 1e9,
-        block_bytes * copies / 1e9);
-  }
+  // Groups of devices with sequences of their own (DP, CP) count as one pool.
+  const auto fitting = static_cast<double>(memory.blocks) * memory.copies * memory.context_parts;
   sized.num_blocks =
-      static_cast<std::uint32_t>(std::min(spec.num_blocks > 0 ? static_cast<double>(spec.num_blocks) : blocks, 2e9));
-  if (spec.step_model.empty()) {
-    auto step =
-        std::make_unique<SimpleStep>(roofline_step(card, hardware, types, tp, sized.kv_bytes_per_token * copies));
-    StepShape one;
-    one.add(1000, 1001, true);
-    assumptions.push_back(fmt::format(
-        "step times of TP{} are a roofline at {:.0f} % of arithmetic, {:.0f} % of bandwidth, {:.0f} % of links and "
-        "{:.0f} us a "
-        "layer, not fitted: one sequence at 1,000 tokens decodes in {:.3f} ms, a token of prefill takes {:.4f} ms",
-        tp, 100 * kArithmeticShare, 100 * kBandwidthShare, 100 * kLinkShare, 1e6 * kLayer_s, 1e3 * step->step_s(one),
-        1e3 * (step->token_s + step->send_s)));
-    sized.model = std::move(step);
-  }
-  assumptions.push_back(fmt::format(
-      "{} of {} x {}: {} weights {:.1f} GB, {} KV blocks of {} tokens ({:.1f} KiB of KV a token, {:.1f} GB)", card.name,
-      tp, hardware.name, types.name, weights / 1e9, sized.num_blocks, spec.block_size, sized.kv_bytes_per_token / 1024,
-      sized.num_blocks * block_bytes * copies / 1e9));
+      static_cast<std::uint32_t>(std::min(spec.num_blocks > 0 ? static_cast<double>(spec.num_blocks) : fitting, 2e9));
+  const KvCost cost = kv_cost(card, spec.kv_bits);
+  const double beyond = cost.per_token_beyond_windows();
+  sized.kv_bytes_per_token = beyond > 0 ? beyond : cost.per_token();
+  assumptions.push_back(
+      fmt::format("{}, {} on {} x {}: {} weights, {} KV blocks of {} tokens, {:.1f} KiB of KV a token; of each "
+                  "device's {:.1f} GB weights "
+                  "take {:.1f}, workspace {:.1f}, KV {:.1f}",
+                  card.name, layout.name(), layout.devices(), hardware.name, options.types.name, sized.num_blocks,
+                  spec.block_size, sized.kv_bytes_per_token / 1024, memory.memory_bytes / 1e9,
+                  memory.weights.total() / 1e9, (memory.workspace_bytes + memory.reserved_bytes) / 1e9,
+                  static_cast<double>(memory.blocks) * memory.block_bytes / 1e9));
+  if (!spec.step_model.empty()) return sized;
+  // Devices beyond the number of KV heads hold, and read, copies.
+  const double held = memory.kv_bytes_per_token * layout.tp * layout.pp * layout.cp;
+  const double copies = cost.per_token() > 0 ? std::max(1.0, held / cost.per_token()) : 1;
+  auto step = std::make_unique<SimpleStep>(
+      roofline_step(card, hardware, options.types, layout, sized.kv_bytes_per_token * copies));
+  StepShape one;
+  one.add(1000, 1001, true);
+  assumptions.push_back(
+      fmt::format("step times are a roofline at {:.0f} % of arithmetic, {:.0f} % of bandwidth, {:.0f} % of links and "
+                  "{:.0f} us a layer, not "
+                  "fitted: one sequence at 1,000 tokens decodes in {:.3f} ms, a token of prefill takes {:.4f} ms",
+                  100 * kArithmeticShare, 100 * kBandwidthShare, 100 * kLinkShare, 1e6 * kLayer_s,
+                  1e3 * step->step_s(one), 1e3 * (step->token_s + step->send_s)));
+  sized.model = std::move(step);
   return sized;
 }
 
@@ -107,9 +95,11 @@ Status check_spec(const ScenarioSpec& spec) {
   const auto wrong = [](std::string_view option, auto found, std::string_view allowed) {
     return fail_at(std::string(option), ErrorCode::kInvalidArgument, "--{} is {}; {}", option, found, allowed);
   };
-  if (spec.tp < 1 || spec.tp > 4096) return wrong("tp", spec.tp, "1 to 4096 devices are possible");
-  if (spec.decode_tp < 0 || spec.decode_tp > 4096)
-    return wrong("decode-tp", spec.decode_tp, "1 to 4096 devices are possible");
+  for (const ParallelLayout& layout : {spec.layout, spec.decode_layout.value_or(spec.layout)}) {
+    for (const int degree : {layout.tp, layout.pp, layout.dp, layout.ep, layout.cp}) {
+      if (degree < 1 || degree > 4096) return wrong("tp (or pp, dp, ep)", degree, "1 to 4096 devices are possible");
+    }
+  }
   if (!(spec.kv_bits >= 1 && spec.kv_bits <= 32)) return wrong("kv-bits", spec.kv_bits, "1 to 32 are possible");
   if (!(spec.memory_share > 0 && spec.memory_share <= 1))
     return wrong("memory-share", spec.memory_share, "above 0 to 1 is possible");
@@ -118,6 +108,13 @@ Status check_spec(const ScenarioSpec& spec) {
   if (spec.num_blocks < 0 || spec.num_blocks > 1'000'000'000)
     return wrong("num-kv-blocks", spec.num_blocks, "1 to 1e9 are possible");
   if (spec.tiers.size() > kMostTiers) return wrong("tier", spec.tiers.size(), "at most 8 can be given");
+  // -1 is the default of --link-gbs: as the hardware has it.
+  if (!(spec.link_gbs >= 0 && spec.link_gbs <= 1e9) && spec.link_gbs != -1) {
+    return wrong("link-gbs", spec.link_gbs, "0 to 1e9 GB/s are possible");
+  }
+  if (!(spec.kv_bytes_per_token >= 0 && spec.kv_bytes_per_token <= 1e12)) {
+    return wrong("kv-bytes-per-token", spec.kv_bytes_per_token, "0 to 1e12 are possible");
+  }
   const double overheads[] = {spec.request_overhead_ms, spec.prompt_token_overhead_us, spec.output_overhead_ms,
                               spec.link_latency_ms};
   for (const double value : overheads) {
@@ -145,9 +142,13 @@ Result<InstanceConfig> instance_config(const ScenarioSpec& spec) {
 Status size_from_card(const ScenarioSpec& spec, Scenario& scenario) {
   Cluster& cluster = scenario.cluster;
   WEIR_TRY(const ModelCard card, read_model_card(spec.model));
+  if (spec.hardware.empty()) {
+    return fail_at("hardware", ErrorCode::kInvalidArgument, "give --hardware, the device that serves {}", card.name);
+  }
   WEIR_TRY(const Hardware hardware, find_hardware(spec.hardware));
-  const auto use = [&](int tp, InstanceConfig& config) -> Status {
-    WEIR_TRY(Sized sized, size_instance(spec, card, hardware, tp, scenario.assumptions));
+  const ParallelLayout decode_layout = spec.decode_layout.value_or(spec.layout);
+  const auto use = [&](const ParallelLayout& layout, InstanceConfig& config) -> Status {
+    WEIR_TRY(Sized sized, size_instance(spec, card, hardware, layout, scenario.assumptions));
     config.windows = sized.windows;
     config.num_blocks = sized.num_blocks;
     config.state_blocks = sized.state_blocks;
@@ -164,18 +165,39 @@ Status size_from_card(const ScenarioSpec& spec, Scenario& scenario) {
     }
     return {};
   };
-  WEIR_RETURN_IF_ERROR(use(spec.tp, cluster.instance));
-  if (spec.decode_instances > 0)
-    WEIR_RETURN_IF_ERROR(use(spec.decode_tp > 0 ? spec.decode_tp : spec.tp, cluster.decode));
+  WEIR_RETURN_IF_ERROR(use(spec.layout, cluster.instance));
+  if (spec.decode_instances > 0) WEIR_RETURN_IF_ERROR(use(decode_layout, cluster.decode));
   if (spec.decode_instances > 0 && spec.link_gbs < 0) {
     if (hardware.nic_gbit <= 0) {
       return fail_at("link-gbs", ErrorCode::kInvalidArgument,
                      "the network of {} is not known: give --link-gbs, an instance's link in GB/s (0: takes no time)",
                      hardware.name);
     }
-    const int devices = std::min(spec.tp, spec.decode_tp > 0 ? spec.decode_tp : spec.tp);
+    const int devices = std::min(spec.layout.devices(), decode_layout.devices());
     cluster.handover.bytes_s = devices * hardware.nic_gbit / 8 * 1e9;
   }
+  return {};
+}
+
+// A file of `weir plan calibrate`, or the numbers of a SimpleStep.
+Status use_step_model(const ScenarioSpec& spec, Scenario& scenario) {
+  auto calibrated = CalibratedStep::read(spec.step_model);
+  Cluster& cluster = scenario.cluster;
+  if (calibrated) {
+    const RequestOverheads& overheads = calibrated->overheads;
+    Overheads& used = cluster.instance.overheads;
+    if (used.request_s == 0 && used.prompt_token_s == 0 && used.output_s == 0) {
+      used = {overheads.request_s, overheads.prompt_token_s, overheads.output_s};
+      cluster.decode.overheads = used;
+    }
+    scenario.models.push_back(std::make_unique<CalibratedStep>(std::move(*calibrated)));
+  } else if (calibrated.error().param == "format") {
+    WEIR_TRY(const SimpleStep step, read_simple_step(spec.step_model));
+    scenario.models.push_back(std::make_unique<SimpleStep>(step));
+  } else {
+    return tl::unexpected(calibrated.error());
+  }
+  cluster.instance.model = cluster.decode.model = scenario.models.back().get();
   return {};
 }
 
@@ -205,9 +227,7 @@ Result<Scenario> make_scenario(const ScenarioSpec& spec) {
   }
   if (spec.link_gbs >= 0) cluster.handover.bytes_s = spec.link_gbs * 1e9;
   if (!spec.step_model.empty()) {
-    WEIR_TRY(const SimpleStep step, read_simple_step(spec.step_model));
-    scenario.models.push_back(std::make_unique<SimpleStep>(step));
-    cluster.instance.model = cluster.decode.model = scenario.models.back().get();
+    WEIR_RETURN_IF_ERROR(use_step_model(spec, scenario));
     scenario.assumptions.push_back("step times are those of " + printable(spec.step_model));
   }
   for (const std::string& text : spec.tiers) {

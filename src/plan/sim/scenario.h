@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/parallel_layout.h"
 #include "plan/sim/generate.h"
 #include "plan/sim/simulator.h"
 #include "plan/sim/trace.h"
@@ -15,7 +16,7 @@ namespace weir::plan::sim {
 struct ScenarioSpec {
   std::string model, hardware, weights;  // weights: a type's name; empty: as the model's files have them
   std::string step_model;                // file; empty: from model and hardware
-  int tp = 1;
+  ParallelLayout layout;
   double kv_bits = 16;
   double memory_share = 0.9;  // of a device's memory, for weights and KV
   int block_size = 16;
@@ -24,8 +25,9 @@ struct ScenarioSpec {
   std::int64_t max_model_len = 0;
   bool prefix_caching = true;
   std::string policy = "fcfs", router = "least-loaded";
-  int instances = 1, decode_instances = 0, decode_tp = 0;  // decode_tp 0: as tp
-  double link_gbs = -1;                                    // of an instance; -1: its devices' network cards
+  int instances = 1, decode_instances = 0;
+  std::optional<ParallelLayout> decode_layout;  // else as layout
+  double link_gbs = -1;                         // of an instance; -1: its devices' network cards
   double link_latency_ms = 0;
   bool layer_wise = true;
   std::vector<std::string> tiers;  // "NAME:GIGABYTES:GB_PER_S[:shared]"

@@ -16,8 +16,9 @@ double SimpleStep::step_s(const StepShape& shape) const {
   return fixed_s + sequence_s * static_cast<double>(shape.sequences) + send_s * tokens + std::max(work, reading);
 }
 
-SimpleStep roofline_step(const ModelCard& card, const Hardware& hardware, const WeightTypes& types, int tp,
-                         double kv_bytes) {
+SimpleStep roofline_step(const ModelCard& card, const Hardware& hardware, const WeightTypes& types,
+                         const ParallelLayout& layout, double kv_bytes) {
+  const int n = layout.stage_devices();  // stages work one after the other
   double linear = 0, experts = 0, head = 0;
   for (const CardTensor& tensor : card.tensors) {
     const auto elements = static_cast<double>(tensor.elements());
@@ -31,9 +32,9 @@ SimpleStep roofline_step(const ModelCard& card, const Hardware& hardware, const 
   }
   const load::ModelSpec& spec = card.spec;
   const double used = spec.experts.count > 0 ? static_cast<double>(spec.experts.used) / spec.experts.count : 0;
-  const double flops_s = tp * hardware.peak_tflops(types.linear_bits) * 1e12 * kArithmeticShare;
-  const double attention_s = tp * hardware.peak_tflops(16) * 1e12 * kArithmeticShare;
-  const double bytes_s = tp * hardware.bandwidth_gbs * 1e9 * kBandwidthShare;
+  const double flops_s = n * hardware.peak_tflops(types.linear_bits) * 1e12 * kArithmeticShare;
+  const double attention_s = n * hardware.peak_tflops(16) * 1e12 * kArithmeticShare;
+  const double bytes_s = n * hardware.bandwidth_gbs * 1e9 * kBandwidthShare;
   SimpleStep step;
   step.fixed_s = kLayer_s * spec.layers;
   step.token_s = 2 * (linear + experts * used) / flops_s;
@@ -46,9 +47,10 @@ SimpleStep roofline_step(const ModelCard& card, const Hardware& hardware, const 
   step.experts_s = experts * types.expert_bits / 8 / bytes_s;
   step.expert_share = used;
   step.context_s = kv_bytes / bytes_s;
-  if (tp > 1 && hardware.link_gbs > 0) {
+  if (layout.tp > 1 && hardware.link_gbs > 0) {
     // Two sums a layer, of 16-bit activations; each device sends 2 (n - 1) / n of them.
-    step.send_s = 2.0 * spec.layers * spec.hidden * 2 * 2 * (tp - 1) / tp / (hardware.link_gbs * 1e9 * kLinkShare);
+    step.send_s = 2.0 * spec.layers * spec.hidden * 2 * 2 * (layout.tp - 1) / layout.tp / layout.dp /
+                  (hardware.link_gbs * 1e9 * kLinkShare);
   }
   return step;
 }

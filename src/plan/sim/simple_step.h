@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "plan/hardware.h"
 #include "plan/model_card.h"
+#include "plan/parallel_layout.h"
 #include "plan/step_model.h"
 
 namespace weir::plan::sim {
@@ -29,9 +30,9 @@ struct SimpleStep final : StepModel {
 // launches take.
 inline constexpr double kArithmeticShare = 0.5, kBandwidthShare = 0.8, kLinkShare = 0.6, kLayer_s = 20e-6;
 
-// `kv_bytes`: of a token, over all devices, copies included. `tp` devices share each layer.
-SimpleStep roofline_step(const ModelCard& card, const Hardware& hardware, const WeightTypes& types, int tp,
-                         double kv_bytes);
+// `kv_bytes`: that the devices of a stage read of each token, copies included.
+SimpleStep roofline_step(const ModelCard& card, const Hardware& hardware, const WeightTypes& types,
+                         const ParallelLayout& layout, double kv_bytes);
 
 // A JSON object of the fields above, absent ones 0. kCorruptFile names the field.
 Result<SimpleStep> read_simple_step(const std::string& path);

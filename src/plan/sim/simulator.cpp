@@ -141,6 +141,7 @@ class Simulation {
   std::vector<TierStore> stores_;
   std::vector<double> tier_free_s_;             // by instance, then tier
   std::vector<double> out_free_s_, in_free_s_;  // links, by instance
+  std::vector<std::int64_t> read_, decoded_;    // requests that were sent to each instance for that
   std::vector<Live> live_;
   std::unordered_map<std::uint32_t, Instance::Entry> on_the_way_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
@@ -170,6 +171,8 @@ Simulation::Simulation(const Cluster& cluster, const Workload& workload) : clust
   tier_free_s_.resize(static_cast<std::size_t>(cluster.instances), 0);
   out_free_s_.resize(instances_.size(), 0);
   in_free_s_.resize(instances_.size(), 0);
+  read_.resize(static_cast<std::size_t>(cluster.instances), 0);
+  decoded_.resize(static_cast<std::size_t>(cluster.decode_instances), 0);
   live_.resize(workload.requests.size());
   result_.requests.resize(workload.requests.size());
 }
@@ -314,11 +317,13 @@ void Simulation::send(std::uint32_t number) {
   at(ready_s, Event::Kind::kEnter, number, chosen);
 }
 
-// Round robin; or the instance with the least to read before the request's first token, its own prompt included where
-// prefixes count.
+// Round robin; or the instance with the least to read before the request's first token, less what it has of the prompt
+// where prefixes count. Of equal ones, that which has had the fewest requests: its pool holds the least.
 int Simulation::choose(std::span<Instance> among, const Request& request, std::span<const TokenId> outline,
                        kv::PrefixNames& names) {
-  std::size_t& next = among.data() == instances_.data() ? next_instance_ : next_decoder_;
+  const bool reads = among.data() == instances_.data();
+  std::size_t& next = reads ? next_instance_ : next_decoder_;
+  std::vector<std::int64_t>& had = reads ? read_ : decoded_;
   std::size_t best = 0;
   if (cluster_.routing == Routing::kRoundRobin) {
     best = next++ % among.size();
@@ -329,12 +334,13 @@ int Simulation::choose(std::span<Instance> among, const Request& request, std::s
       if (cluster_.routing == Routing::kPrefixAware && among[i].config().scheduler.enable_prefix_caching) {
         load -= among[i].kv().find_prefix({outline, request.prompt_tokens}, "", names).tokens;
       }
-      if (load < least) {
+      if (load < least || (load == least && had[i] < had[best])) {
         least = load;
         best = i;
       }
     }
   }
+  ++had[best];
   return static_cast<int>(best);
 }
 

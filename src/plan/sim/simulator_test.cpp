@@ -243,7 +243,7 @@ TEST(Simulator, PrefixesAreFoundAndTheRouterFollowsThem) {
     return cached;
   };
   EXPECT_EQ(hits(Routing::kPrefixAware), 97 * 192) << "only the first of each text is computed";
-  EXPECT_EQ(hits(Routing::kLeastLoaded), 97 * 192) << "idle ties go to the first instance, which then has all three";
+  EXPECT_EQ(hits(Routing::kLeastLoaded), 97 * 192) << "idle instances take turns, and so do the texts";
 }
 
 TEST(Simulator, FetchesEvictedPrefixesWhereThatIsFaster) {

@@ -199,15 +199,25 @@ std::string check_row(const Row& row, std::int64_t id_tokens) {
   return {};
 }
 
-// The largest tick that all times are multiples of, if it is a second or more and explains equal times.
+// The tick of a clock coarser than a second: most requests share their time with the one before, and the times
+// that differ do so by whole ticks, give or take the millisecond that rounding moves them.
 double find_tick(const std::vector<Request>& requests) {
-  std::int64_t divisor = 0;
-  std::size_t equal = 0;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    divisor = std::gcd(divisor, std::llround(requests[i].arrival_s * 1e3));
-    equal += i > 0 && requests[i].arrival_s == requests[i - 1].arrival_s;
+  constexpr double kRounding_s = 0.0025;
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < requests.size(); ++i) {
+    const double gap_s = requests[i].arrival_s - requests[i - 1].arrival_s;
+    if (gap_s > kRounding_s) gaps.push_back(gap_s);
   }
-  return divisor >= 1000 && equal * 2 > requests.size() ? static_cast<double>(divisor) / 1e3 : 0;
+  if (gaps.empty() || gaps.size() * 2 > requests.size()) return 0;
+  std::vector<double> sorted = gaps;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  const double tick_s = std::round(*middle * 100) / 100;
+  if (tick_s < 1) return 0;
+  const auto whole = std::count_if(gaps.begin(), gaps.end(), [&](double gap_s) {
+    return gap_s > tick_s / 2 && std::abs(gap_s - tick_s * std::round(gap_s / tick_s)) <= kRounding_s;
+  });
+  return static_cast<double>(whole) >= 0.98 * static_cast<double>(gaps.size()) ? tick_s : 0;
 }
 
 }  // namespace
@@ -215,6 +225,10 @@ double find_tick(const std::vector<Request>& requests) {
 Result<Trace> read_trace(const std::string& path, std::size_t limit) {
   std::ifstream in(path);
   if (!in) return fail_at("trace", ErrorCode::kNotFound, "--trace {}: cannot read it", printable(path));
+  return parse_trace(in, path, limit);
+}
+
+Result<Trace> parse_trace(std::istream& in, const std::string& path, std::size_t limit) {
   Trace trace;
   trace.path = path;
   std::optional<Columns> columns;

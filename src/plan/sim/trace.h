@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ struct Trace {
 //   a table with num_prefill_tokens, num_decode_tokens                                     (Vidur)
 // kCorruptFile names line and field. At most `limit` requests.
 Result<Trace> read_trace(const std::string& path, std::size_t limit = kMostRequests);
+// The same of what is read from `in`, which errors call `name`.
+Result<Trace> parse_trace(std::istream& in, const std::string& name, std::size_t limit = kMostRequests);
 
 struct Replay {
   double len_scale = 1;   // of lengths and of what an id stands for

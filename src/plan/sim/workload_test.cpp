@@ -1,6 +1,7 @@
 // Traces, distributions and figures: their formats, their moments, their errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -8,6 +9,7 @@
 
 #include "plan/sim/generate.h"
 #include "plan/sim/goodput.h"
+#include "plan/sim/sim_report.h"
 #include "plan/sim/summary.h"
 #include "plan/sim/trace.h"
 
@@ -99,7 +101,8 @@ TEST(Trace, NamesLineAndField) {
 TEST(Trace, SpreadsTicksBySeed) {
   std::string text;
   for (int i = 0; i < 300; ++i) {
-    text += fmt::format("{{\"timestamp\": {}, \"input_length\": 4, \"output_length\": 1}}\n", 3000 * (i / 10));
+    text += fmt::format("{{\"timestamp\": {}, \"input_length\": 4, \"output_length\": 1}}\n",
+                        3000 * (i / 10) + (i / 10) % 2);
   }
   const File file(text);
   const auto trace = read_trace(file.path());
@@ -110,7 +113,7 @@ TEST(Trace, SpreadsTicksBySeed) {
   EXPECT_NE(one->requests[5].arrival_s, other->requests[5].arrival_s);
   for (int i = 0; i < 300; ++i) {
     EXPECT_GE(one->requests[static_cast<std::size_t>(i)].arrival_s, 3 * (i / 10));
-    EXPECT_LE(one->requests[static_cast<std::size_t>(i)].arrival_s, 3 * (i / 10) + 3);
+    EXPECT_LE(one->requests[static_cast<std::size_t>(i)].arrival_s, 3 * (i / 10) + 3.002);
   }
   EXPECT_NE(one->notes.at(0).find("spread"), std::string::npos);
   EXPECT_EQ(replay(*trace, {.spread = false})->requests[5].arrival_s, 0);
@@ -238,6 +241,33 @@ TEST(Goodput, FindsTheCapacityOfADeterministicServer) {
   const double capacity = 1 / (0.02 + 99 * 0.01001);
   EXPECT_LE(found->rate, capacity * 1.001);
   EXPECT_GT(found->rate, capacity * 0.985);
+}
+
+TEST(Report, SameSeedSameBytes) {
+  const Scenario scenario = paced_scenario();
+  const auto load =
+      Load::make({.arrivals = "gamma:0.5:2", .prompt = "lognormal:300:1", .output = "uniform:1:30", .requests = 200});
+  ASSERT_TRUE(load.has_value()) << load.error().message;
+  SimSpec spec;
+  spec.slo.ttft_s = 0.1;
+  spec.seeds = 3;
+  spec.want_page = spec.want_requests = true;
+  const auto once = simulate_load(scenario, *load, spec), again = simulate_load(scenario, *load, spec);
+  ASSERT_TRUE(once.has_value() && again.has_value());
+  EXPECT_EQ(once->report.json.dump(), again->report.json.dump());
+  EXPECT_EQ(once->report.text, again->report.text);
+  EXPECT_EQ(once->page, again->page);
+  EXPECT_EQ(once->requests, again->requests);
+  EXPECT_EQ(std::count(once->requests.begin(), once->requests.end(), '\n'), 201);
+  EXPECT_GT(once->report.json["over_seeds"]["ttft_mean_ms"]["half_width_95"].get<double>(), 0);
+  spec.seed = 2;
+  EXPECT_NE(once->report.json["result"].dump(), simulate_load(scenario, *load, spec)->report.json["result"].dump());
+  // The page loads nothing and takes no markup from names.
+  EXPECT_EQ(once->page.find("http"), std::string::npos);
+  Workload named = *load->draw(1);
+  named.name = "<script>alert(1)</script>";
+  const auto result = simulate(scenario.cluster, named);
+  EXPECT_EQ(html_page(once->report, *result, named).find("<script>"), std::string::npos);
 }
 
 TEST(Goodput, SaysWhichNumberRulesAPromiseOut) {

@@ -58,7 +58,7 @@ const across = (values, room) => axis(Math.min(...values) / room, Math.max(...va
 const upward = (values, room) => axis(Math.min(...values) / room, Math.max(...values) * room, HEIGHT - BOTTOM, TOP);
 
 // ---- The front.
-let points = [];
+let points = [], searched = "";
 function showFront(front) {
   points = front;
   const x = across(front.map((p) => p.tokens_per_s_user), 1.2), y = upward(front.map((p) => p.tokens_per_s_device), 1.2);
@@ -113,6 +113,64 @@ function choose(index) {
     rows.append(row);
   }
   $("pass").replaceChildren(rows);
+  explain(p);
+}
+
+// ---- What one deployment comes to: its operators under the roofs of its device, its sizes.
+let asking = 0;
+async function explain(p) {
+  const mine = ++asking;
+  const layout = (p.decode || p.serving).layout;
+  const r = request();
+  const body = {
+    model: r.model, hardware: r.hardware, input_tokens: r.input_tokens, output_tokens: r.output_tokens, cached_fraction: r.cached_fraction,
+    weights: [p.weights], kv_bits: [p.kv_bits], tp: layout.tp, pp: layout.pp, dp: layout.dp, ep: layout.ep, cp: layout.cp,
+    batch: Math.max(1, Math.round(p.batch / layout.pp)),  // of one pass
+  };
+  const parts = [["Search", searched]];
+  for (const [path, title] of [["api/roofline", "Roofline"], ["api/size", "Size"]]) {
+    try {
+      const answer = await ask(path, body);
+      if (mine !== asking) return;
+      if (answer.roofs) showRoofline(answer);
+      parts.push([`${title} of ${p.deployment}`, answer.text]);
+    } catch (error) {
+      if (mine !== asking) return;
+      parts.push([title, error.message]);
+    }
+  }
+  arithmetic(parts);
+  document.body.dataset.explained = String(mine);
+}
+function showRoofline(answer) {
+  const reached = [];
+  for (const phase of ["decode", "prefill"]) {
+    for (const one of answer[phase].operators || []) {
+      // Of all its repeats: the arithmetic over the time that peak and bandwidth leave it at least.
+      if (one.flops > 0 && one.intensity > 0 && one.floor_s > 0)
+        reached.push({ phase, name: one.name, bound: one.bound, x: one.intensity, y: one.flops * one.repeats / one.floor_s / 1e12 });
+    }
+  }
+  if (!reached.length) return;
+  const gbs = answer.hardware.bandwidth_gbs, peaks = answer.roofs.map((r) => r.tflops);
+  const ridges = peaks.map((t) => t * 1e3 / gbs);
+  const x = across([...reached.map((o) => o.x), ...ridges], 2), y = upward([...reached.map((o) => o.y), ...peaks], 1.6);
+  const svg = plot(x, y, "operations per byte", "TFLOP/s of a device", "Roofline");
+  const lowest = Math.min(...reached.map((o) => o.x), ...ridges) / 2, highest = Math.max(...reached.map((o) => o.x), ...ridges) * 2;
+  for (const [i, roof] of answer.roofs.entries()) {
+    // The slope begins where it enters the picture.
+    const begin = Math.max(lowest, Math.min(...reached.map((o) => o.y), ...peaks) / 1.6 * 1e3 / gbs);
+    svg.append(draw("polyline", { class: "roof", points: `${x.at(begin)},${y.at(begin * gbs / 1e3)} ${x.at(ridges[i])},${y.at(roof.tflops)} ${x.at(highest)},${y.at(roof.tflops)}` }),
+      draw("text", { x: x.to - 4, y: y.at(roof.tflops) - 5, "text-anchor": "end" }, `${roof.bits} bit: ${figure(roof.tflops)} TFLOP/s`));
+  }
+  for (const one of reached) {
+    const dot = draw("circle", { class: `operator ${one.phase}`, cx: x.at(one.x), cy: y.at(one.y), r: 4 });
+    dot.append(draw("title", {}, `${one.phase}: ${one.name}, ${figure(one.x)} operations a byte, bound by ${one.bound}`));
+    svg.append(dot);
+  }
+  const legend = node("p", "legend");
+  legend.append(node("span", "dot"), " decoding ", node("span", "dot apart"), " a prompt: each operator at the most that the device's peak and bandwidth allow");
+  $("roofline").replaceChildren(svg, legend);
 }
 
 // ---- Tables.
@@ -157,6 +215,7 @@ function fail(message) {
 function clear() {
   $("error").hidden = true;
   points = [];
+  ++asking;  // what is under way is of no use any more
   for (const id of ["front", "chosen", "memory", "pass", "best", "refused", "roofline", "arithmetic"]) $(id).replaceChildren();
 }
 
@@ -170,11 +229,12 @@ async function plan() {
   try {
     const result = await ask("api/parallel", request());
     if (mine !== asked) return;
+    searched = result.text;
     showFront(result.front);
     choose(Math.floor(result.front.length / 2));
     table($("best"), COLUMNS, result.best.slice(0, 40));
     table($("refused"), REFUSED, result.refusals.slice(0, 200));
-    arithmetic([["Search", result.text]]);
+    arithmetic([["Search", searched]]);
     $("status").textContent = `${result.evaluated.toLocaleString("en")} states in ${((performance.now() - began) / 1000).toFixed(1)} s`;
   } catch (error) {
     if (mine === asked) { fail(error.message); $("status").textContent = ""; }

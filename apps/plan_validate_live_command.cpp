@@ -1,0 +1,46 @@
+// `weir plan validate live`.
+#include <memory>
+
+#include "apps/commands.h"
+#include "apps/plan_command.h"
+#include "apps/validate_live.h"
+
+namespace weir::apps {
+namespace {
+
+// Where scripts/fetch-model puts them.
+const std::vector<std::string> kModels = {"build/models/SmolLM2-135M-Instruct.Q4_1.gguf",
+                                          "build/models/gemma-3-270m-q4_k_m.gguf"};
+constexpr double kQuickSeconds = 5, kQuickCalibration_s = 30;
+
+}  // namespace
+
+void add_plan_validate_live(CLI::App& plan, int& status) {
+  auto* command =
+      validate_of(plan).add_subcommand("live", "serving on this machine: predicted, measured, measured again");
+  auto options = std::make_shared<ValidateLiveOptions>();
+  auto quick = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false);
+  command->add_option("MODEL", options->models, "models to serve; otherwise the two that scripts/fetch-model gets");
+  command->add_option("--step-model", options->step_models,
+                      "files of `plan calibrate`, one for each model, instead of calibrating first");
+  auto* seconds = command->add_option("--seconds", options->seconds, "of arrivals in each scenario")
+                      ->check(CLI::Range(1.0, 3600.0))
+                      ->capture_default_str();
+  auto* calibration = command->add_option("--calibration-seconds", options->calibration_s, "of load for the step model")
+                          ->check(CLI::Range(1.0, 3600.0))
+                          ->capture_default_str();
+  command->add_option("--servers", options->most_servers, "try only so many settings of the server; 0 = all");
+  command->add_option("--threads", options->threads, "compute threads; 0 = all cores")->check(CLI::Range(0, 1024));
+  command->add_option("--seed", options->seed, "of arrivals, lengths and prompts")->capture_default_str();
+  command->add_flag("--quick", *quick, "shorter scenarios and calibration");
+  command->add_flag("--json", *json, "as JSON");
+  command->callback([=, &status] {
+    if (*quick && seconds->count() == 0) options->seconds = kQuickSeconds;
+    if (*quick && calibration->count() == 0) options->calibration_s = kQuickCalibration_s;
+    if (options->models.empty()) options->models = kModels;
+    status = print_report(validate_live(*options), *json);
+  });
+}
+
+}  // namespace weir::apps
