@@ -111,7 +111,8 @@ Result<VocabData> read_vocab(const GgufFile& gguf) {
 
 Result<std::unique_ptr<text::Tokenizer>> from_gguf(const GgufFile& gguf) {
   if (const std::string* json = gguf.get_string("tokenizer.huggingface.json"); json != nullptr && !json->empty()) {
-    return text::Tokenizer::from_json(*json, {});
+    const std::string* config = gguf.get_string("tokenizer.huggingface.config");
+    return text::Tokenizer::from_json(*json, config == nullptr ? std::string_view() : std::string_view(*config));
   }
   WEIR_TRY(VocabData vocab, read_vocab(gguf));
   return text::Tokenizer::from_vocab(std::move(vocab));

@@ -46,7 +46,8 @@ Status read_gemma_config(const JsonFields& config, const GemmaDefaults& defaults
 Status read_gemma_gguf(const GgufKeys& keys, double default_scale_divisor, ModelSpec& spec) {
   spec.post_norms = true;
   spec.activation = Activation::kGeluTanh;
-  spec.embedding_scale = std::sqrt(static_cast<float>(spec.hidden));
+  // llama.cpp writes no such key: weir does where the weights' own precision rounded the scale.
+  WEIR_TRY(spec.embedding_scale, keys.number_or("embedding_scale", std::sqrt(static_cast<float>(spec.hidden))));
   WEIR_TRY(spec.attention_scale,
            keys.number_or("attention.scale", 1.0 / std::sqrt(std::max(default_scale_divisor, 1.0))));
   return {};

@@ -234,15 +234,15 @@ void set_gguf_router_defaults(const GgufKeys& keys, const GgufRouter& defaults, 
   if (keys.find("expert_weights_norm") == nullptr) spec.experts.router.normalise = defaults.normalise;
 }
 
-TensorMap gguf_tensor_map(const ModelSpec& spec, const GgufFile& file) {
+TensorMap gguf_tensor_map(const ModelSpec& spec, const GgufLayout& file) {
   TensorMap map("blk.");
   const auto sparse = std::ranges::find(spec.layer, true, &LayerSpec::sparse);
   if (sparse == spec.layer.end()) return map;
   const auto name = [&](std::string_view rest) { return fmt::format("blk.{}.{}", sparse - spec.layer.begin(), rest); };
-  if (has_tensor(file, name("ffn_gate.0.weight"))) return map;  // files of early converters: an expert, a tensor
+  if (file.older(name("ffn_gate.0.weight"))) return map;  // files of early converters: an expert, a tensor
   for (const char* one : {"ffn_gate", "ffn_up", "ffn_down"})
     map.stacked(fmt::format("{}.#", one), fmt::format("{}_exps", one));
-  if (has_tensor(file, name("ffn_gate_up_exps.weight")))
+  if (file.older(name("ffn_gate_up_exps.weight")))
     map.fused({.file = "ffn_gate_up_exps", .parts = {"ffn_gate.#", "ffn_up.#"}, .stacked = true});
   return map;
 }

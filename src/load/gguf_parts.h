@@ -34,7 +34,19 @@ struct GgufRouter {
 };
 void set_gguf_router_defaults(const GgufKeys& keys, const GgufRouter& defaults, ModelSpec& spec);
 
+// How a file lays its tensors out, where converters have differed over time: told by names that only some wrote. A file
+// that is yet to be written (null) is laid out as llama.cpp's converter does it now.
+class GgufLayout {
+ public:
+  explicit GgufLayout(const GgufFile* file) : file_(file) {}
+  bool older(std::string_view name) const { return file_ != nullptr && has_tensor(*file_, name); }
+  bool current(std::string_view name) const { return file_ == nullptr || has_tensor(*file_, name); }
+
+ private:
+  const GgufFile* file_;
+};
+
 // GGUF's own names are the canonical ones, but experts are stacked.
-TensorMap gguf_tensor_map(const ModelSpec& spec, const GgufFile& file);
+TensorMap gguf_tensor_map(const ModelSpec& spec, const GgufLayout& file);
 
 }  // namespace weir::load

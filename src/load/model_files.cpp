@@ -64,10 +64,7 @@ Result<ModelFiles> check_gguf(std::shared_ptr<GgufFile> gguf, const std::string&
   WEIR_TRY(auto parsed, spec_from_gguf(*gguf, path));
   model.spec = parsed.spec;
   auto expected = expected_tensors(model.spec, parsed.biases);
-  TensorMap map = gguf_tensor_map(model.spec, *gguf);
-  const Family& family = family_named(model.spec.family);
-  if (family.name_gguf_tensors != nullptr) family.name_gguf_tensors(model.spec, *gguf, map);
-  map.place(expected);
+  gguf_names(family_named(model.spec.family), model.spec, GgufLayout(gguf.get())).place(expected);
   WEIR_TRY(model.weights,
            check_weights(expected, {
                                        .file = path,
@@ -88,6 +85,8 @@ Result<ModelFiles> check_gguf(std::shared_ptr<GgufFile> gguf, const std::string&
   WEIR_TRY(model.generation, generation_from_gguf(*gguf, model.spec.vocab, path));
   WEIR_TRY(model.chat_templates, templates_from_gguf(*gguf, path));
   if (const auto* text = gguf->get_string("tokenizer.huggingface.json")) model.tokenizer_json = *text;
+  // weir's own key: what tokenizer_config.json says of the tokens around a text.
+  if (const auto* text = gguf->get_string("tokenizer.huggingface.config")) model.tokenizer_config_json = *text;
   return model;
 }
 

@@ -1,115 +1,146 @@
-// A Hugging Face folder as a GGUF file's metadata and tensors. Keys: the GGUF specification and llama.cpp's names for
-// architectures.
+// A Hugging Face folder as a GGUF file's metadata and tensors. Names and the order of rows are those by which the
+// architecture's own family reads GGUF files (load/families); that they suffice is tried before anything is written.
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numbers>
+#include <unordered_map>
 
+#include "load/expected_tensors.h"
+#include "load/gguf_config.h"
 #include "load/model_files.h"
-#include "load/spec_rules.h"
+#include "quantise/model_keys.h"
 #include "quantise/source_model.h"
 #include "quantise/vocabulary.h"
 
 namespace weir::quantise {
 namespace {
 
+using load::Family;
 using load::ModelSpec;
 using load::RopeSpec;
 using std::int64_t;
 
-struct Architecture {
-  std::string_view family;  // weir's
-  std::string_view name;    // GGUF's
-  bool adjacent_pairs;      // GGUF readers turn neighbouring elements of a head
-};
-constexpr std::array kArchitectures = {
-    Architecture{"llama", "llama", true},
-    Architecture{"mistral", "llama", true},
-    Architecture{"qwen2", "qwen2", false},
-    Architecture{"qwen3", "qwen3", false},
+struct Folder {
+  load::ModelFiles files;
+  std::vector<VectorTensor> rotations;
 };
 
 tl::unexpected<Error> cannot(const std::string& path, std::string_view what) {
-  return fail(ErrorCode::kUnsupported, "{}: {}; quantize a GGUF file of the model instead", path, what);
+  return fail(ErrorCode::kUnsupported, "{}: cannot be written as GGUF: {}", path, what);
 }
 
-Status check_convertible(const ModelSpec& spec, const std::string& path) {
-  if (spec.ropes.size() != 1) return cannot(path, "layers with different rotations cannot be written as GGUF yet");
-  const RopeSpec& rope = spec.ropes[0];
-  const double magnitude = rope.attention_factor == 0 ? load::yarn_magnitude(rope.factor) : rope.attention_factor;
-  const bool plain_yarn = rope.beta_fast == 32 && rope.beta_slow == 1 && rope.yarn_truncate &&
-                          std::abs(magnitude - load::yarn_magnitude(rope.factor)) < 1e-6;
-  if (rope.scaling == RopeSpec::Scaling::kYarn && !plain_yarn)
-    return cannot(path, "YaRN with other parameters than its usual ones cannot be written as GGUF yet");
-  for (const load::LayerSpec& layer : spec.layer) {
-    if (layer.window != 0)
-      return cannot(path, fmt::format("GGUF has no key for the sliding window of {} tokens of a {} model", layer.window,
-                                      spec.family));
-    if (layer.rope != 0) return cannot(path, "layers without position embedding cannot be written as GGUF yet");
+std::string architecture_of(const Family& family) {
+  if (!family.written_as.empty()) return std::string(family.written_as);
+  return family.gguf_architectures.empty() ? "" : std::string(family.gguf_architectures.front());
+}
+
+// The weights of the folder as tensors of the file: fused, stacked, and named.
+std::vector<SourceTensor> laid_out(const load::WeightSource& weights, const load::TensorMap& names) {
+  std::vector<load::ExpectedTensor> places;
+  for (const load::Weight& weight : weights.all()) places.push_back({weight.name, weight.shape, {}, {}});
+  names.place(places);
+  std::vector<SourceTensor> tensors;
+  std::unordered_map<std::string, std::size_t> known;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const load::Weight& weight = weights.all()[i];
+    const load::TensorPlace& place = places[i].place;
+    const auto [at, is_new] = known.try_emplace(place.file_name, tensors.size());
+    if (is_new) {
+      tensors.push_back({.name = place.file_name, .dtype = weight.dtype, .shape = place.file_shape});
+      tensors.back().slices = place.slices;
+    }
+    tensors[at->second].parts.push_back({&weight, place.slice, place.rows});
   }
-  return {};
+  return tensors;
 }
 
-void add_rope(const ModelSpec& spec, const std::string& arch, GgufMetadata& to) {
-  const RopeSpec& rope = spec.ropes[0];
-  to.add_u32(arch + ".rope.dimension_count", static_cast<std::uint32_t>(rope.dims));
-  to.add_f32(arch + ".rope.freq_base", static_cast<float>(rope.theta));
-  const bool yarn = rope.scaling == RopeSpec::Scaling::kYarn;
-  if (!yarn && rope.scaling != RopeSpec::Scaling::kLinear) return;
-  to.add_string(arch + ".rope.scaling.type", yarn ? "yarn" : "linear");
-  to.add_f32(arch + ".rope.scaling.factor", static_cast<float>(rope.factor));
-  if (yarn)
-    to.add_u32(arch + ".rope.scaling.original_context_length", static_cast<std::uint32_t>(rope.original_context));
-}
-
-void add_sizes(const ModelSpec& spec, const std::string& arch, GgufMetadata& to) {
-  const auto u32 = [&](std::string_view key, int64_t value) {
-    to.add_u32(fmt::format("{}.{}", arch, key), static_cast<std::uint32_t>(value));
-  };
-  u32("block_count", spec.layers);
-  u32("context_length", spec.context_length);
-  u32("embedding_length", spec.hidden);
-  u32("feed_forward_length", spec.ffn);
-  u32("attention.head_count", spec.heads);
-  u32("attention.head_count_kv", spec.kv_heads);
-  u32("attention.key_length", spec.head_dim);
-  u32("attention.value_length", spec.head_dim);
-  u32("vocab_size", spec.vocab);
-  to.add_f32(arch + ".attention.layer_norm_rms_epsilon", spec.rms_eps);
-}
-
-// What Llama 3 divides each frequency by (Llama 3.1's reference code): nothing for short waves, the factor for long
-// ones, and between them what leads smoothly from one to the other.
-std::vector<float> llama3_divisors(const RopeSpec& rope) {
-  std::vector<float> divisors;
-  const auto context = static_cast<double>(rope.original_context);
-  for (int i = 0; i < rope.dims / 2; ++i) {
-    const double wave = 2 * std::numbers::pi * std::pow(rope.theta, 2.0 * i / rope.dims);
-    const double smooth = (context / wave - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
-    const double within = std::clamp(smooth, 0.0, 1.0);
-    divisors.push_back(static_cast<float>(1 / ((1 - within) / rope.factor + within)));
+// What a reader of the file will take it for.
+Result<load::ParsedModel> read_back(const std::string& path, const ModelKeys& keys,
+                                    const std::vector<SourceTensor>& tensors) {
+  std::vector<GgufTensor> table;
+  std::vector<std::byte> data;
+  const auto pad = [&data] { data.resize((data.size() + kGgufAlignment - 1) / kGgufAlignment * kGgufAlignment); };
+  for (const VectorTensor& vector : keys.tensors) {
+    table.push_back({vector.name, tensor::DType::kF32, {static_cast<int64_t>(vector.values.size())}});
+    const auto bytes = std::as_bytes(std::span(vector.values));
+    data.insert(data.end(), bytes.begin(), bytes.end());
+    pad();
   }
-  return divisors;
+  for (const SourceTensor& tensor : tensors) {  // only their names matter
+    table.push_back({tensor.name, tensor::DType::kF32, {1}});
+    data.resize(data.size() + static_cast<std::size_t>(kGgufAlignment));
+  }
+  std::vector<std::byte> file = gguf_head(keys.metadata, table);
+  file.insert(file.end(), data.begin(), data.end());
+  WEIR_TRY(const auto gguf, load::GgufFile::parse(file, path));
+  WEIR_TRY(auto model, load::spec_from_gguf(*gguf, path));
+  auto expected = load::expected_tensors(model.spec, model.biases);
+  load::gguf_names(load::family_named(model.spec.family), model.spec, load::GgufLayout(gguf.get())).place(expected);
+  std::unordered_map<std::string_view, const load::ExpectedTensor*> wanted;
+  for (const load::ExpectedTensor& each : expected) wanted.emplace(each.place.file_name, &each);
+  for (const SourceTensor& tensor : tensors) {
+    const auto found = wanted.find(tensor.name);
+    if (found == wanted.end())
+      return cannot(path, fmt::format("tensor \"{}\" is not part of models of the architecture {}", tensor.name,
+                                      architecture_of(load::family_named(model.spec.family))));
+    if (found->second->place.file_shape != tensor.shape)
+      return cannot(path, fmt::format("tensor \"{}\" would have another shape than is read", tensor.name));
+    wanted.erase(found);
+  }
+  for (const auto& [name, each] : wanted) {
+    if (each->presence == load::Presence::kRequired)
+      return cannot(path, fmt::format("the model lacks tensor \"{}\" of its architecture", name));
+  }
+  return model;
 }
 
-// Rows of q or k from halves of a head to neighbours: output row 2i of a head is its row i, 2i + 1 its row i + dim / 2.
-std::function<int64_t(int64_t)> neighbours(int64_t head_dim) {
-  return [head_dim](int64_t row) {
-    const int64_t head = row / head_dim, at = row % head_dim;
-    return head * head_dim + at / 2 + at % 2 * (head_dim / 2);
+// Rows of q or k from halves of what is rotated to neighbours. In each `period` of rows, those from `begin` on are
+// rotated, `dims` of them: row 2i is the i-th of them, row 2i + 1 is number i + dims / 2.
+std::function<int64_t(int64_t)> neighbours(int64_t period, int64_t begin, int64_t dims) {
+  return [=](int64_t row) {
+    const int64_t at = row % period - begin;
+    return at < 0 || at >= dims ? row : row - at + at / 2 + at % 2 * (dims / 2);
   };
 }
 
-bool is_query_or_key(std::string_view name) {
-  return name.ends_with(".attn_q.weight") || name.ends_with(".attn_k.weight") || name.ends_with(".attn_q.bias") ||
-         name.ends_with(".attn_k.bias");
+// A tensor's name without its layer and ending.
+std::string_view stem(std::string_view name) {
+  name = name.substr(0, name.rfind('.'));
+  return name.substr(name.rfind('.') + 1);
 }
 
-struct Folder {
-  load::ModelFiles files;
-  std::vector<float> divisors;
-  std::vector<std::vector<std::byte>> made;
-};
+std::function<int64_t(int64_t)> paired_rows(const ModelSpec& spec, std::string_view name) {
+  const std::string_view part = stem(name);
+  const load::LatentSpec& latent = spec.latent;
+  const int dims = spec.ropes[0].dims;
+  if (latent.rank == 0) {
+    const bool turned = part == "attn_q" || part == "attn_k" || part == "attn_q_norm" || part == "attn_k_norm";
+    return turned ? neighbours(spec.head_dim, 0, dims) : std::function<int64_t(int64_t)>();
+  }
+  if (part == "attn_kv_a_mqa") return neighbours(latent.rank + latent.rope_dim, latent.rank, dims);
+  return part == "attn_q" || part == "attn_q_b" ? neighbours(spec.head_dim, latent.plain_dim, dims)
+                                                : std::function<int64_t(int64_t)>();
+}
+
+// Where files of the two kinds hold the same numbers in another form.
+void convert_values(const ModelSpec& folder, const ModelSpec& file, std::vector<SourceTensor>& tensors) {
+  const bool pair =
+      folder.ropes[0].pairing == RopeSpec::Pairing::kHalves && file.ropes[0].pairing == RopeSpec::Pairing::kAdjacent;
+  const float offset = folder.norm_weight_offset - file.norm_weight_offset;
+  for (SourceTensor& tensor : tensors) {
+    const std::string_view part = stem(tensor.parts[0].weight->name);
+    if (pair) tensor.order = paired_rows(folder, tensor.parts[0].weight->name);
+    if (offset != 0 && part.ends_with("_norm") && part != "ssm_norm") {
+      tensor.change = [offset](std::span<float> values) {
+        for (float& value : values) value += offset;
+      };
+    }
+    if (part == "ssm_a" && folder.delta.log_decay && !file.delta.log_decay) {
+      tensor.change = [](std::span<float> values) {
+        for (float& value : values) value = -std::exp(value);
+      };
+    }
+  }
+}
 
 }  // namespace
 
@@ -117,53 +148,36 @@ Result<SourceModel> source_from_folder(const std::string& path) {
   auto folder = std::make_shared<Folder>();
   WEIR_TRY(folder->files, load::open_model(path));
   const ModelSpec& spec = folder->files.spec;
-  const auto* arch = std::ranges::find(kArchitectures, spec.family, &Architecture::family);
-  if (arch == kArchitectures.end())
-    return cannot(path, fmt::format("a {} model cannot be written as GGUF yet", spec.family));
-  WEIR_RETURN_IF_ERROR(check_convertible(spec, path));
+  const std::string architecture = architecture_of(load::family_named(spec.family));
+  const Family* reader = load::family_reading(architecture);
+  if (reader == nullptr)
+    return cannot(path, fmt::format("weir knows no architecture of GGUF for a {} model", spec.family));
 
   SourceModel model;
   model.layers = spec.layers;
-  model.queries_per_kv_head = spec.heads / spec.kv_heads;
-  const std::string name(arch->name);
-  model.metadata.add_string("general.architecture", name);
-  model.metadata.add_string("general.type", "model");
-  model.metadata.add_string("general.name", spec.name);
-  add_sizes(spec, name, model.metadata);
-  add_rope(spec, name, model.metadata);
-  WEIR_TRY(model.note, add_vocabulary(folder->files, spec.vocab, model.metadata));
+  model.queries_per_kv_head = std::max(1, spec.heads / spec.kv_heads);
+  model.tensors = laid_out(*folder->files.weights, load::gguf_names(*reader, spec, load::GgufLayout(nullptr)));
+  std::string difference;
+  ModelKeys keys;
+  load::ParsedModel read;
+  for (const bool patterns : {false, true}) {
+    keys = model_keys(spec, architecture, patterns);
+    WEIR_TRY(read, read_back(path, keys, model.tensors));
+    difference = first_difference(spec, read.spec);
+    if (difference.empty()) break;
+  }
+  if (!difference.empty())
+    return cannot(path, fmt::format("files of the architecture {} cannot say {}", architecture, difference));
+  convert_values(spec, read.spec, model.tensors);
 
-  const RopeSpec& rope = spec.ropes[0];
-  if (rope.scaling == RopeSpec::Scaling::kLlama3) {
-    folder->divisors = llama3_divisors(rope);
-    model.tensors.push_back(
-        {"rope_freqs.weight", tensor::DType::kF32, {rope.dims / 2}, std::as_bytes(std::span(folder->divisors))});
+  folder->rotations = std::move(keys.tensors);
+  for (const VectorTensor& vector : folder->rotations) {
+    const auto size = static_cast<int64_t>(vector.values.size());
+    model.tensors.push_back({vector.name, tensor::DType::kF32, {size}, std::as_bytes(std::span(vector.values))});
   }
-  const bool permute = arch->adjacent_pairs && rope.pairing == RopeSpec::Pairing::kHalves;
-  for (const load::Weight& weight : folder->files.weights->all()) {
-    if (spec.tied_embeddings && weight.name == "output.weight") continue;
-    SourceTensor tensor = {.name = weight.name, .dtype = weight.dtype, .shape = weight.shape, .weight = &weight};
-    if (permute && is_query_or_key(weight.name)) {
-      if (rope.dims != spec.head_dim) return cannot(path, "heads that are turned in part cannot be written yet");
-      if (weight.shape.size() == 1) {  // a short vector: turned here
-        const auto order = neighbours(spec.head_dim);
-        const int64_t size = tensor::row_bytes(weight.dtype, 1);
-        WEIR_TRY(const load::WeightBytes bytes, folder->files.weights->read(weight));
-        std::vector<std::byte>& turned = folder->made.emplace_back(bytes.data.size());
-        for (int64_t i = 0; i < weight.shape[0]; ++i)
-          std::copy_n(bytes.data.data() + order(i) * size, size, turned.data() + i * size);
-        tensor.data = turned;
-        tensor.weight = nullptr;
-      } else {
-        tensor.order = neighbours(spec.head_dim);
-      }
-    }
-    model.tensors.push_back(std::move(tensor));
-  }
-  model.read = [folder](const SourceTensor& tensor) -> Result<load::WeightBytes> {
-    if (tensor.weight == nullptr) return {{tensor.data, nullptr}};
-    return folder->files.weights->read(*tensor.weight);
-  };
+  model.metadata = std::move(keys.metadata);
+  WEIR_TRY(model.note, add_vocabulary(folder->files, architecture, model.metadata));
+  model.read = [folder](const load::Weight& weight) { return folder->files.weights->read(weight); };
   model.release = [folder](std::span<const std::byte> bytes) { folder->files.weights->release(bytes); };
   model.owner = folder;
   return model;

@@ -81,7 +81,6 @@ Result<SourceModel> source_from_gguf(const std::string& path) {
   }
   for (const load::Weight& weight : file->tensors())
     model.tensors.push_back({weight.name, weight.dtype, weight.shape, weight.data});
-  model.read = [](const SourceTensor& tensor) -> Result<load::WeightBytes> { return {{tensor.data, nullptr}}; };
   model.release = [file](std::span<const std::byte> bytes) { file->release(bytes); };
   model.owner = file;
   return model;

@@ -17,8 +17,7 @@ using std::int64_t;
 using std::uint32_t;
 using std::uint64_t;
 
-constexpr int64_t kAlignment = 32;
-enum ValueType : uint32_t { kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9 };
+enum ValueType : uint32_t { kU8 = 0, kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9 };
 
 }  // namespace
 
@@ -42,6 +41,11 @@ void GgufMetadata::begin(std::string_view key, uint32_t type) {
 
 void GgufMetadata::add_u32(std::string_view key, uint32_t value) {
   begin(key, kU32);
+  put(value);
+}
+
+void GgufMetadata::add_i32(std::string_view key, std::int32_t value) {
+  begin(key, kI32);
   put(value);
 }
 
@@ -79,6 +83,20 @@ void GgufMetadata::add_f32s(std::string_view key, std::span<const float> values)
   put<uint32_t>(kF32);
   put<uint64_t>(values.size());
   for (const float value : values) put(value);
+}
+
+void GgufMetadata::add_bools(std::string_view key, const std::vector<bool>& values) {
+  begin(key, kArray);
+  put<uint32_t>(kBool);
+  put<uint64_t>(values.size());
+  for (const bool value : values) put<std::uint8_t>(value ? 1 : 0);
+}
+
+void GgufMetadata::add_u8s(std::string_view key, std::span<const std::byte> values) {
+  begin(key, kArray);
+  put<uint32_t>(kU8);
+  put<uint64_t>(values.size());
+  bytes_.insert(bytes_.end(), values.begin(), values.end());
 }
 
 void GgufMetadata::add_raw(std::string_view key, std::span<const std::byte> type_and_value) {
@@ -129,7 +147,7 @@ Status GgufWriter::write_all(std::span<const std::byte> bytes) {
   return {};
 }
 
-Status GgufWriter::begin(const GgufMetadata& metadata, std::span<const GgufTensor> tensors) {
+std::vector<std::byte> gguf_head(const GgufMetadata& metadata, std::span<const GgufTensor> tensors) {
   std::vector<std::byte> head;
   const auto put = [&head](auto value) {
     const auto* from = reinterpret_cast<const std::byte*>(&value);
@@ -151,10 +169,14 @@ Status GgufWriter::begin(const GgufMetadata& metadata, std::span<const GgufTenso
     CHECK(id.has_value(), "{} is no type of GGUF", tensor::info(tensor.dtype).name);
     put(static_cast<uint32_t>(*id));
     put(static_cast<uint64_t>(offset));
-    offset += (tensor.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    offset += (tensor.bytes() + kGgufAlignment - 1) / kGgufAlignment * kGgufAlignment;
   }
-  head.resize((head.size() + kAlignment - 1) / kAlignment * kAlignment);
-  return write_all(head);
+  head.resize((head.size() + kGgufAlignment - 1) / kGgufAlignment * kGgufAlignment);
+  return head;
+}
+
+Status GgufWriter::begin(const GgufMetadata& metadata, std::span<const GgufTensor> tensors) {
+  return write_all(gguf_head(metadata, tensors));
 }
 
 Status GgufWriter::write(std::span<const std::byte> bytes) {
@@ -162,9 +184,9 @@ Status GgufWriter::write(std::span<const std::byte> bytes) {
 }
 
 Status GgufWriter::end_tensor() {
-  constexpr std::byte kZeros[kAlignment] = {};
+  constexpr std::byte kZeros[kGgufAlignment] = {};
   return write_all(
-      std::span(kZeros).first(static_cast<std::size_t>((kAlignment - written_ % kAlignment) % kAlignment)));
+      std::span(kZeros).first(static_cast<std::size_t>((kGgufAlignment - written_ % kGgufAlignment) % kGgufAlignment)));
 }
 
 Status GgufWriter::finish() {

@@ -20,11 +20,14 @@ namespace weir::quantise {
 class GgufMetadata {
  public:
   void add_u32(std::string_view key, std::uint32_t value);
+  void add_i32(std::string_view key, std::int32_t value);
   void add_f32(std::string_view key, float value);
   void add_bool(std::string_view key, bool value);
   void add_string(std::string_view key, std::string_view value);
   void add_strings(std::string_view key, std::span<const std::string> values);
   void add_i32s(std::string_view key, std::span<const std::int32_t> values);
+  void add_bools(std::string_view key, const std::vector<bool>& values);
+  void add_u8s(std::string_view key, std::span<const std::byte> values);
   void add_f32s(std::string_view key, std::span<const float> values);
   // A value with its type, as another file has it.
   void add_raw(std::string_view key, std::span<const std::byte> type_and_value);
@@ -50,6 +53,10 @@ struct GgufTensor {
   std::int64_t rows() const;
   std::int64_t bytes() const;
 };
+
+// What stands before the tensors' bytes, which follow one another at multiples of kGgufAlignment.
+std::vector<std::byte> gguf_head(const GgufMetadata& metadata, std::span<const GgufTensor> tensors);
+inline constexpr std::int64_t kGgufAlignment = 32;
 
 class GgufWriter {
  public:

@@ -7,19 +7,29 @@
 #include <vector>
 
 #include "base/result.h"
+#include "load/tensor_map.h"
 #include "load/weight_source.h"
 #include "quantise/gguf_writer.h"
 
 namespace weir::quantise {
 
+// A weight of a folder, which is part of a tensor to be written.
+struct SourcePart {
+  const load::Weight* weight = nullptr;
+  std::int64_t slice = 0;  // of the tensor's
+  load::Picks rows;        // its row i is row rows.at(i) of the slice; of a vector, its element
+};
+
 struct SourceTensor {
-  std::string name;  // in the file to be written
-  tensor::DType dtype = tensor::DType::kF32;
-  std::vector<std::int64_t> shape;       // outermost first
-  std::span<const std::byte> data;       // of a GGUF file, or made here
-  const load::Weight* weight = nullptr;  // of a folder, to be read
-  // Row i of the output is row order(i) of the data; empty: i.
+  std::string name;                           // in the file to be written
+  tensor::DType dtype = tensor::DType::kF32;  // of the data, or of the first part
+  std::vector<std::int64_t> shape;            // outermost first
+  std::span<const std::byte> data = {};       // of a GGUF file, or made here; else ...
+  std::vector<SourcePart> parts = {};         // ... of a folder: all rows of equal slices, one slice after the other
+  std::int64_t slices = 1;
+  // Row i of a part becomes what its row order(i) is in the folder; empty: i.
   std::function<std::int64_t(std::int64_t)> order = {};
+  std::function<void(std::span<float>)> change = {};  // of its values
 };
 
 struct SourceModel {
@@ -27,7 +37,7 @@ struct SourceModel {
   std::vector<SourceTensor> tensors;
   int layers = 0, queries_per_kv_head = 1;
   std::string note;
-  std::function<Result<load::WeightBytes>(const SourceTensor&)> read;
+  std::function<Result<load::WeightBytes>(const load::Weight&)> read;  // of folders
   std::function<void(std::span<const std::byte>)> release;
   std::shared_ptr<void> owner;
 };

@@ -46,7 +46,8 @@ bool sensitive(int layer, int layers) {
 // Vectors, routers and what is no plain matrix stay floats.
 bool stays_float(const TensorFacts& tensor) {
   if (tensor.shape.size() < 2 || !tensor.name.ends_with(".weight")) return true;
-  for (const std::string_view part : {"_norm.", "ffn_gate_inp", "ssm_", "attn_sinks", "pos_embd", "token_types"}) {
+  for (const std::string_view part :
+       {"_norm.", "ffn_gate_inp", "ssm_conv1d", "attn_sinks", "pos_embd", "token_types"}) {
     if (tensor.name.find(part) != std::string_view::npos) return true;
   }
   return false;

@@ -67,8 +67,8 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   return {};
 }
 
-void name_gguf_tensors(const ModelSpec&, const GgufFile& file, TensorMap& map) {
-  if (has_tensor(file, "blk.0.attn_k_b.weight")) {
+void name_gguf_tensors(const ModelSpec&, const GgufLayout& file, TensorMap& map) {
+  if (file.current("blk.0.attn_k_b.weight")) {
     map.stacked("attn_k_b.#", "attn_k_b").stacked("attn_v_b.#", "attn_v_b");
   } else {
     map.fused({.file = "attn_kv_b",

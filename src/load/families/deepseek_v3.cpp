@@ -15,7 +15,10 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
 
 }  // namespace
 
-extern const Family kDeepseekV3Family = {
-    .name = "deepseek_v3", .classes = kClasses, .read_config = read_config, .name_hf_tensors = name_hf_latent};
+extern const Family kDeepseekV3Family = {.name = "deepseek_v3",
+                                         .classes = kClasses,
+                                         .read_config = read_config,
+                                         .name_hf_tensors = name_hf_latent,
+                                         .written_as = "deepseek2"};
 
 }  // namespace weir::load

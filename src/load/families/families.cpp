@@ -24,4 +24,17 @@ const Family& family_named(std::string_view name) {
   return **found;
 }
 
+const Family* family_reading(std::string_view architecture) {
+  for (const Family* family : families()) {
+    if (std::ranges::find(family->gguf_architectures, architecture) != family->gguf_architectures.end()) return family;
+  }
+  return nullptr;
+}
+
+TensorMap gguf_names(const Family& family, const ModelSpec& spec, const GgufLayout& file) {
+  TensorMap map = gguf_tensor_map(spec, file);
+  if (family.name_gguf_tensors != nullptr) family.name_gguf_tensors(spec, file, map);
+  return map;
+}
+
 }  // namespace weir::load

@@ -39,11 +39,17 @@ struct Family {
 
   std::span<const std::string_view> gguf_architectures = {};
   Status (*read_gguf)(const GgufKeys& keys, ParsedModel& model) = nullptr;
-  void (*name_gguf_tensors)(const ModelSpec& spec, const GgufFile& file, TensorMap& map) = nullptr;
+  void (*name_gguf_tensors)(const ModelSpec& spec, const GgufLayout& file, TensorMap& map) = nullptr;
+  // The architecture that its GGUF files state where another family reads them; else the first of its own.
+  std::string_view written_as = {};
 };
 
 // All of them, in the order of the table.
 std::span<const Family* const> families();
 const Family& family_named(std::string_view name);  // a ModelSpec's family
+// The one that reads GGUF files of an architecture, or nullptr.
+const Family* family_reading(std::string_view architecture);
+// The names of a model's tensors in a GGUF file.
+TensorMap gguf_names(const Family& family, const ModelSpec& spec, const GgufLayout& file);
 
 }  // namespace weir::load

@@ -36,8 +36,8 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   return {};
 }
 
-void name_gguf_tensors(const ModelSpec&, const GgufFile& file, TensorMap& map) {
-  if (!has_tensor(file, "blk.0.ffn_gate.weight")) map.fused({.file = "ffn_up", .parts = {"ffn_gate", "ffn_up"}});
+void name_gguf_tensors(const ModelSpec&, const GgufLayout& file, TensorMap& map) {
+  if (!file.older("blk.0.ffn_gate.weight")) map.fused({.file = "ffn_up", .parts = {"ffn_gate", "ffn_up"}});
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   return {};
 }
 
-void name_gguf_tensors(const ModelSpec&, const GgufFile&, TensorMap& map) {
+void name_gguf_tensors(const ModelSpec&, const GgufLayout&, TensorMap& map) {
   map.name("ffn_norm", "post_attention_norm");
 }
 

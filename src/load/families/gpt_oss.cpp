@@ -71,8 +71,8 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   return {};
 }
 
-void name_gguf_tensors(const ModelSpec&, const GgufFile& file, TensorMap& map) {
-  if (has_tensor(file, "blk.0.post_attention_norm.weight")) map.name("ffn_norm", "post_attention_norm");
+void name_gguf_tensors(const ModelSpec&, const GgufLayout& file, TensorMap& map) {
+  if (file.current("blk.0.post_attention_norm.weight")) map.name("ffn_norm", "post_attention_norm");
 }
 
 }  // namespace

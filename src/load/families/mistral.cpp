@@ -16,6 +16,7 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
 
 }  // namespace
 
-extern const Family kMistralFamily = {.name = "mistral", .classes = kClasses, .read_config = read_config};
+extern const Family kMistralFamily = {
+    .name = "mistral", .classes = kClasses, .read_config = read_config, .written_as = "llama"};
 
 }  // namespace weir::load

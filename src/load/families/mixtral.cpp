@@ -26,7 +26,10 @@ void name_hf_tensors(const ModelSpec&, TensorMap& map) {
 
 }  // namespace
 
-extern const Family kMixtralFamily = {
-    .name = "mixtral", .classes = kClasses, .read_config = read_config, .name_hf_tensors = name_hf_tensors};
+extern const Family kMixtralFamily = {.name = "mixtral",
+                                      .classes = kClasses,
+                                      .read_config = read_config,
+                                      .name_hf_tensors = name_hf_tensors,
+                                      .written_as = "llama"};
 
 }  // namespace weir::load

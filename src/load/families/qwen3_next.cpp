@@ -89,7 +89,7 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   return {};
 }
 
-void name_gguf_tensors(const ModelSpec& spec, const GgufFile&, TensorMap& map) {
+void name_gguf_tensors(const ModelSpec& spec, const GgufLayout&, TensorMap& map) {
   name_gated_query(spec, "attn_q", map);
   map.name("ffn_norm", "post_attention_norm")
       .name("ssm_a.weight", "ssm_a")

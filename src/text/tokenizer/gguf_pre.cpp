@@ -159,6 +159,15 @@ Result<PreRules> rules_for_pre(std::string_view name) {
                  name, known);
 }
 
+std::vector<std::string_view> pre_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : rows()) {
+    const auto named = std::ranges::find_if(row.names, [](auto name) { return !name.empty() && name != "default"; });
+    if (named != row.names.end()) names.push_back(*named);
+  }
+  return names;
+}
+
 Result<std::vector<StagePtr>> stages_for(const PreRules& rules) {
   std::vector<StagePtr> stages;
   for (const PreSplit& split : rules.splits) {

@@ -29,6 +29,9 @@ struct PreRules {
 // kUnsupported for names weir does not know. An empty name and "default" mean GPT-2's rules.
 Result<PreRules> rules_for_pre(std::string_view name);
 
+// A name for each set of rules, the common ones first.
+std::vector<std::string_view> pre_names();
+
 Result<std::vector<StagePtr>> stages_for(const PreRules& rules);
 // Whether the stages end with bytes spelt as characters.
 bool gives_byte_chars(const PreRules& rules);
