@@ -288,7 +288,7 @@ KvCost kv_cost(const ModelCard& card, double kv_bits) {
   const load::ModelSpec& spec = card.spec;
   bool plain = false;
   for (const load::KvStream& stream : load::kv_streams(spec)) {
-    const double bytes = static_cast<double>(stream.elements()) * kv_bits / 8;
+    const double bytes = static_cast<double>(stream.stored_elements()) * kv_bits / 8;
     const bool latent = spec.layer[static_cast<std::size_t>(stream.layer)].mixer == load::Mixer::kLatent;
     plain = plain || !latent;
     (stream.role == load::KvStream::Role::kIndex ? cost.indexer
@@ -313,7 +313,7 @@ double sequence_kv_bytes(const ModelCard& card, double kv_bits, std::int64_t tok
   auto bytes = static_cast<double>(load::state_bytes(card.spec));
   for (const load::KvStream& stream : load::kv_streams(card.spec)) {
     const auto seen = stream.window > 0 ? std::min<std::int64_t>(tokens, stream.window) : tokens;
-    bytes += static_cast<double>(stream.elements() * seen) * kv_bits / 8;
+    bytes += static_cast<double>(stream.stored_elements() * seen) * kv_bits / 8;
   }
   return bytes;
 }
