@@ -9,14 +9,11 @@
 namespace weir::apps {
 
 void add_plan(CLI::App& app, int& status);
-<<<<<<< HEAD
 void add_plan_step(CLI::App& plan, int& status);
-=======
 void add_plan_size(CLI::App& plan, int& status);
 void add_plan_roofline(CLI::App& plan, int& status);
 void add_plan_kv(CLI::App& plan, int& status);
 void add_plan_spec(CLI::App& plan, int& status);
->>>>>>> main
 void add_plan_validate(CLI::App& plan, int& status);  // silicon, ops, published, regret
 
 void add_plan_sim(CLI::App& plan, int& status);
