@@ -51,6 +51,8 @@ class BraceCalls final : public ToolNotation {
         open.pop_back();
         continue;
       }
+      // Another bracket than the open one: nothing below would take it.
+      if (!value && (c == ']' || c == '}')) co_return false;
       if (!value) {
         if (c == ',' && !open.back().first) in.take();
         const bool ok = co_await separate(calls, open.back());
