@@ -98,6 +98,17 @@ class BenchServe(unittest.TestCase):
             self.assertIn(word, done.stderr, arguments)
             self.assertEqual("", done.stdout, arguments)
 
+    def test_a_calibration_is_what_the_simulator_reads(self):
+        model = os.path.join(self.folder.name, "step.json")
+        command = [program(), "plan", "calibrate", str(MODEL), "--seconds", "2", "--out", model, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertGreater(json.loads(done.stdout)["fit"]["steps"], 100)
+        command = [program(), "plan", "sim", "--step-model", model, "--num-kv-blocks", "64", "--arrivals", "poisson:50",
+                   "--requests", "20", "--prompt", "16", "--output", "4", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual(0, done.returncode, done.stderr)
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main())
