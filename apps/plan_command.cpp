@@ -16,9 +16,9 @@ void add_plan(CLI::App& app, int& status) {
   add_plan_roofline(*plan, status);
   add_plan_serve(*plan, status);
   add_plan_sim(*plan, status);
-  add_plan_step(*plan, status);
   add_plan_size(*plan, status);
   add_plan_spec(*plan, status);
+  add_plan_step(*plan, status);
   add_plan_validate(*plan, status);
   add_plan_validate_live(*plan, status);
   add_plan_validate_theory(*plan, status);

@@ -9,25 +9,25 @@
 namespace weir::apps {
 
 void add_plan(CLI::App& app, int& status);
-void add_plan_step(CLI::App& plan, int& status);
-void add_plan_size(CLI::App& plan, int& status);
-void add_plan_roofline(CLI::App& plan, int& status);
-void add_plan_kv(CLI::App& plan, int& status);
-void add_plan_spec(CLI::App& plan, int& status);
-void add_plan_validate(CLI::App& plan, int& status);  // silicon, ops, published, regret
 
-void add_plan_sim(CLI::App& plan, int& status);
+// Each adds its own command to `weir plan`.
+void add_plan_calibrate(CLI::App& plan, int& status);
 void add_plan_goodput(CLI::App& plan, int& status);
+void add_plan_kv(CLI::App& plan, int& status);
+void add_plan_parallel(CLI::App& plan, int& status);
+void add_plan_roofline(CLI::App& plan, int& status);
+void add_plan_serve(CLI::App& plan, int& status);
+void add_plan_sim(CLI::App& plan, int& status);
+void add_plan_size(CLI::App& plan, int& status);
+void add_plan_spec(CLI::App& plan, int& status);
+void add_plan_step(CLI::App& plan, int& status);
+void add_plan_validate(CLI::App& plan, int& status);  // silicon, ops, published, regret
+void add_plan_validate_live(CLI::App& plan, int& status);
 void add_plan_validate_theory(CLI::App& plan, int& status);
 void add_plan_validate_vllm(CLI::App& plan, int& status);
 
 // `weir plan validate`, made by whoever asks first.
 CLI::App& validate_of(CLI::App& plan);
-void add_plan_parallel(CLI::App& plan, int& status);
-void add_plan_serve(CLI::App& plan, int& status);
-
-void add_plan_calibrate(CLI::App& plan, int& status);
-void add_plan_validate_live(CLI::App& plan, int& status);
 
 // Prints the report as text or JSON, or the error; the exit status.
 int print_report(const Result<plan::Report>& report, bool json);
