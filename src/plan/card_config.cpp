@@ -28,11 +28,6 @@ constexpr std::array kNearest = {
     Nearest{"Llama4ForConditionalGeneration", "Glm4MoeForCausalLM",
             "read as GLM-4.5: all layers attend to everything, where three of four see chunks of 8192 tokens; without "
             "vision"},
-    Nearest{"Gemma3ForConditionalGeneration", "Gemma3ForCausalLM", "without vision"},
-    Nearest{"Mistral3ForConditionalGeneration", "MistralForCausalLM", "without vision"},
-    Nearest{"Qwen2_5_VLForConditionalGeneration", "Qwen2ForCausalLM", "without vision"},
-    Nearest{"Qwen2VLForConditionalGeneration", "Qwen2ForCausalLM", "without vision"},
-    Nearest{"Qwen3VLForConditionalGeneration", "Qwen3ForCausalLM", "without vision"},
     Nearest{"Qwen3VLMoeForConditionalGeneration", "Qwen3MoeForCausalLM", "without vision"},
     Nearest{"Glm4vMoeForConditionalGeneration", "Glm4MoeForCausalLM", "without vision"},
 };

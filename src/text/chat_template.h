@@ -34,10 +34,10 @@ struct RenderInput {
   Json kwargs = Json::object();  // further variables: add_generation_prompt, enable_thinking, documents ...
   // Trusted: spans of them are not `user`. Not given: undefined in the template.
   std::optional<std::string> bos_token, eos_token;
+  std::string now;  // "YYYY-MM-DDTHH:MM:SS" local time for strftime_now; empty = the clock
   // Messages with tool calls and an empty content have the content none, by which some templates (DeepSeek R1's) tell
   // that there are calls to show. Otherwise fields that are null are left out, as the reference does.
   bool none_beside_calls = false;
-  std::string now;  // "YYYY-MM-DDTHH:MM:SS" local time for strftime_now; empty = the clock
 };
 
 class ChatTemplate {
