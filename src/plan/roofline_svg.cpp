@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/markup.h"
 #include "plan/roofline.h"
 
 namespace weir::plan {
@@ -9,20 +10,6 @@ namespace {
 // The picture, in its own units.
 constexpr double kWidth = 900, kHeight = 560, kLeft = 80, kRight = 250, kTop = 50, kBottom = 60;
 constexpr double kLeastIntensity = 0.1, kMostIntensity = 1e5;
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (static_cast<unsigned char>(c) >= 0x20) {
-      out += c;
-    }
-  }
-  return out;
-}
 
 class Plot {
  public:
@@ -80,7 +67,7 @@ class Plot {
     return fmt::format(
         "<circle cx='{0:.1f}' cy='{1:.1f}' r='6' class='{2}'><title>{3}: {4:.1f} operations per byte</title></circle>"
         "<text x='{0:.1f}' y='{5:.1f}' text-anchor='middle' class='number'>{6}</text>\n",
-        x(one.intensity()), y(tflops), kind, escaped(one.name), one.intensity(), y(tflops) - 9, number);
+        x(one.intensity()), y(tflops), kind, escape_markup(one.name), one.intensity(), y(tflops) - 9, number);
   }
 
  private:
@@ -115,8 +102,8 @@ std::string roofline_svg(const std::string& title, const Hardware& hardware, con
       if (again) continue;
       svg += plot.point(one, kind, ++number);
       svg += fmt::format("<circle cx='{}' cy='{}' r='5' class='{}'/><text x='{}' y='{}'>{} {} ({:.1f})</text>\n",
-                         kWidth - kRight + 20, line - 4, kind, kWidth - kRight + 30, line, number, escaped(one.name),
-                         one.intensity());
+                         kWidth - kRight + 20, line - 4, kind, kWidth - kRight + 30, line, number,
+                         escape_markup(one.name), one.intensity());
       line += 15;
     }
     line += 8;
@@ -128,7 +115,7 @@ std::string roofline_svg(const std::string& title, const Hardware& hardware, con
       "<style>.grid{{stroke:#ddd}}.roof{{fill:none;stroke:#333;stroke-width:2}}.decode{{fill:#c0392b}}"
       ".prefill{{fill:#2471a3}}.number{{font-size:10px}}</style>\n"
       "<rect width='100%' height='100%' fill='white'/><text x='{}' y='28' font-size='16'>{}</text>\n",
-      kWidth, std::max(kHeight, line), kLeft, escaped(title));
+      kWidth, std::max(kHeight, line), kLeft, escape_markup(title));
   return frame + svg + "</svg>\n";
 }
 

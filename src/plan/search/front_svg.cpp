@@ -2,37 +2,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/printable.h"
+#include "plan/markup.h"
 #include "plan/search/parallel_plan.h"
 
 namespace weir::plan {
 namespace {
 
 constexpr double kWidth = 800, kHeight = 500, kLeft = 80, kRight = 20, kTop = 50, kBottom = 60;
-
-// Names come from model files: nothing of them may become markup.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 struct Axis {
   double low, high;  // values at both ends
@@ -54,7 +30,8 @@ std::vector<double> ticks(double low, double high) {
 }
 
 std::string text(double x, double y, const char* anchor, const std::string& content) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(content));
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     escape_markup(content));
 }
 
 std::string line(double x1, double y1, double x2, double y2) {
@@ -91,11 +68,11 @@ std::string front_svg(const SearchTitle& title, const SearchResult& result) {
     path += fmt::format("{:.1f},{:.1f} ", x.at(point.user_tokens_s), y.at(point.device_tokens_s));
   svg += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"#0b6e6e\" stroke-width=\"1.5\"/>\n", path);
   for (const auto& point : front) {
-    svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{}</title></circle>\n",
-                       x.at(point.user_tokens_s), y.at(point.device_tokens_s),
-                       point.deployment.disaggregated ? "#b45309" : "#0b6e6e",
-                       escaped(fmt::format("{}, {}, batch {}: TPOT {:.2f} ms", point.deployment.serving.layout.name(),
-                                           point.precision.name(), point.batch, point.tpot_ms)));
+    svg += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{}</title></circle>\n",
+        x.at(point.user_tokens_s), y.at(point.device_tokens_s), point.deployment.disaggregated ? "#b45309" : "#0b6e6e",
+        escape_markup(fmt::format("{}, {}, batch {}: TPOT {:.2f} ms", point.deployment.serving.layout.name(),
+                                  point.precision.name(), point.batch, point.tpot_ms)));
   }
   svg += fmt::format("<circle cx=\"{0}\" cy=\"36\" r=\"3.5\" fill=\"#0b6e6e\"/>\n", kLeft + 4) +
          text(kLeft + 14, 40, "start", "prompts and decoding together") +

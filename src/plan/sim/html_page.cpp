@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/markup.h"
 #include "plan/sim/sim_report.h"
 
 namespace weir::plan::sim {
@@ -15,29 +16,6 @@ struct Line {
   std::string name, colour;
   std::vector<std::pair<double, double>> points;
 };
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 // 1, 2 or 5 times a power of ten: five to ten of them span the range.
 double tick_of(double span) {
@@ -80,7 +58,7 @@ struct Plot {
   std::string svg() {
     fit();
     std::string out = fmt::format("<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\">",
-                                  escaped(title), kWidth, kHeight);
+                                  escape_markup(title), kWidth, kHeight);
     const double bottom = kHeight - kBottom;
     const auto vertical = [&](double px, const std::string& label) {
       out += fmt::format(
@@ -108,14 +86,14 @@ struct Plot {
         path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x(px), y(py));
       out += fmt::format("<path class=\"line\" stroke=\"{}\" d=\"{}\"/>", line.colour, path);
       out += fmt::format("<text x=\"{:.0f}\" y=\"{}\" style=\"fill:{}\">{}</text>", legend, kTop + 12, line.colour,
-                         escaped(line.name));
+                         escape_markup(line.name));
       legend += 14 + 8 * static_cast<double>(line.name.size());
     }
     out += fmt::format("<text x=\"{:.0f}\" y=\"{}\" text-anchor=\"middle\">{}</text>", (kLeft + kWidth) / 2,
-                       kHeight - 4, escaped(x_name));
+                       kHeight - 4, escape_markup(x_name));
     out += fmt::format(
         "<text transform=\"translate(13 {:.0f}) rotate(-90)\" text-anchor=\"middle\">{}</text></svg></figure>\n",
-        kHeight / 2, escaped(y_name));
+        kHeight / 2, escape_markup(y_name));
     return out;
   }
 };
@@ -225,10 +203,10 @@ std::string html_page(const Report& report, const SimResult& result, const Workl
       ".line{fill:none;stroke-width:1.6}table{border-collapse:collapse}th,td{padding:.2rem "
       ".7rem;text-align:right;border-bottom:1px solid #ddd}"
       "</style>\n";
-  page += fmt::format("<h1>{}</h1>\n<pre>{}</pre>\n", escaped(workload.name), escaped(report.text));
+  page += fmt::format("<h1>{}</h1>\n<pre>{}</pre>\n", escape_markup(workload.name), escape_markup(report.text));
   page += latency_plot(result).svg() + system_plot(result).svg() + ttft_plot(result).svg();
   page += "<h2>Instances</h2>\n" + instances_table(result);
-  page += fmt::format("<h2>Figures</h2>\n<pre>{}</pre>\n</html>\n", escaped(report.json.dump(2)));
+  page += fmt::format("<h2>Figures</h2>\n<pre>{}</pre>\n</html>\n", escape_markup(report.json.dump(2)));
   return page;
 }
 
