@@ -33,10 +33,6 @@ class WeighedStep final : public StepModel {
   std::array<double, kTerms> weights_;
 };
 
-// 80 % of bandwidth, 50 % of the peak, 60 % of links, 20 us a layer, 100 us a step.
-constexpr std::array<double, kTerms> kRoofline = {1.25, 1.25, 1.25, 2, 0, 0.1, 0,    0, 0,
-                                                  0,    1.67, 2,    2, 2, 2,   1.67, 0, 0};
-
 StepBits bits_of(const WeightTypes& types, double kv_bits) {
   return {types.linear_bits, types.expert_bits, kv_bits};
 }
@@ -77,12 +73,6 @@ Result<std::unique_ptr<StepModel>> make_step_model(const ModelCard& card, const 
   std::array<double, kTerms> weights{};
   std::copy(fitted.begin(), fitted.end(), weights.begin());
   return std::make_unique<WeighedStep>(std::move(facts), hardware, layout, bits, weights);
-}
-
-std::unique_ptr<StepModel> make_roofline_step_model(const ModelCard& card, const Hardware& hardware,
-                                                    const ParallelLayout& layout, const WeightTypes& types,
-                                                    double kv_bits) {
-  return std::make_unique<WeighedStep>(facts_of(card), hardware, layout, bits_of(types, kv_bits), kRoofline);
 }
 
 }  // namespace weir::plan

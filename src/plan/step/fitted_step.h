@@ -24,9 +24,4 @@ Result<std::unique_ptr<StepModel>> make_step_model(const ModelCard& card, const 
                                                    const ParallelLayout& layout, const WeightTypes& types,
                                                    double kv_bits, const std::string& backend = "");
 
-// Nothing fitted: bandwidth at 80 %, arithmetic at 50 %, links at 60 %, 20 us a layer. What a fit must beat.
-std::unique_ptr<StepModel> make_roofline_step_model(const ModelCard& card, const Hardware& hardware,
-                                                    const ParallelLayout& layout, const WeightTypes& types,
-                                                    double kv_bits);
-
 }  // namespace weir::plan
