@@ -11,8 +11,8 @@
 #include "apps/commands.h"
 #include "base/printable.h"
 #include "driver/driver.h"
-#include "driver/fields.h"
 #include "driver/metrics.h"
+#include "traffic/fields.h"
 
 namespace weir::apps {
 namespace {
@@ -35,7 +35,7 @@ constexpr std::uint64_t kWarmUpSeed = 0x7761726D7570;  // prompts of the warm-up
 Result<driver::Slo> parse_slo(const std::vector<std::string>& limits) {
   driver::Slo slo;
   for (const std::string& text : limits) {
-    const auto parts = driver::split_fields(text, ':');
+    const auto parts = traffic::split_fields(text, ':');
     std::optional<double>* limit = parts.size() != 2    ? nullptr
                                    : parts[0] == "ttft" ? &slo.ttft_s
                                    : parts[0] == "tpot" ? &slo.tpot_s
@@ -45,7 +45,7 @@ Result<driver::Slo> parse_slo(const std::vector<std::string>& limits) {
       return fail_at("goodput", ErrorCode::kInvalidArgument, "--goodput '{}' is not ttft:MS, tpot:MS or e2el:MS",
                      printable(text.substr(0, 80)));
     }
-    WEIR_TRY(const double ms, driver::number_field("goodput", parts[1], 1e-3, 1e9));
+    WEIR_TRY(const double ms, traffic::number_field("goodput", parts[1], 1e-3, 1e9));
     *limit = ms / 1e3;
   }
   return slo;
@@ -53,20 +53,22 @@ Result<driver::Slo> parse_slo(const std::vector<std::string>& limits) {
 
 Result<driver::WorkloadSpec> workload_spec(const Options& options) {
   driver::WorkloadSpec spec;
-  WEIR_TRY(spec.arrivals, driver::parse_arrivals(options.arrivals));
-  WEIR_TRY(spec.prompt, driver::parse_lengths("input-len", options.input_len));
-  WEIR_TRY(spec.output, driver::parse_lengths("output-len", options.output_len));
+  WEIR_TRY(spec.arrivals, traffic::parse_arrivals(options.arrivals));
+  WEIR_TRY(spec.prompt, traffic::parse_lengths("input-len", options.input_len));
+  WEIR_TRY(spec.output, traffic::parse_lengths("output-len", options.output_len));
   if (!options.trace.empty()) {
-    WEIR_TRY(spec.trace, driver::read_trace(options.trace, options.requests > 0 ? options.requests : kMaxRequests));
+    WEIR_TRY(spec.trace, traffic::read_trace(options.trace, options.requests > 0 ? options.requests : kMaxRequests));
   }
-  spec.requests = options.requests > 0 ? options.requests : spec.trace.empty() ? kDefaultRequests : spec.trace.size();
-  const auto ids = driver::split_fields(options.token_ids, ':');
+  spec.requests = options.requests > 0      ? options.requests
+                  : spec.trace.rows.empty() ? kDefaultRequests
+                                            : spec.trace.rows.size();
+  const auto ids = traffic::split_fields(options.token_ids, ':');
   if (ids.size() != 2)
     return fail_at("token-ids", ErrorCode::kInvalidArgument, "--token-ids '{}' is not LOWEST:END",
                    printable(options.token_ids.substr(0, 80)));
   constexpr double kMaxId = 1 << 24;
-  WEIR_TRY(const double lowest, driver::number_field("token-ids", ids[0], 0, kMaxId));
-  WEIR_TRY(const double end, driver::number_field("token-ids", ids[1], lowest + 1, kMaxId));
+  WEIR_TRY(const double lowest, traffic::number_field("token-ids", ids[0], 0, kMaxId));
+  WEIR_TRY(const double end, traffic::number_field("token-ids", ids[1], lowest + 1, kMaxId));
   spec.lowest_token = static_cast<TokenId>(lowest);
   spec.token_count = static_cast<TokenId>(end) - spec.lowest_token;
   spec.prefix_groups = options.prefix_groups;
@@ -82,8 +84,8 @@ Status warm_up(const Options& options, const driver::WorkloadSpec& spec) {
   driver::WorkloadSpec warm = spec;
   warm.requests = options.warm_up;
   warm.seed = spec.seed ^ kWarmUpSeed;
-  warm.arrivals = {.kind = driver::ArrivalKind::kClosed, .concurrency = 1};
-  if (warm.trace.size() > 0) warm.prompt = warm.output = {};
+  warm.arrivals = {.kind = traffic::Arrivals::Kind::kClosed, .concurrency = 1};
+  if (!warm.trace.rows.empty()) warm.prompt = warm.output = {};
   WEIR_TRY(const auto workload, driver::Workload::draw(std::move(warm)));
   WEIR_TRY(const auto run, driver::run_workload(workload, options.driver));
   for (const auto& record : run.records) {

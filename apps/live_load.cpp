@@ -148,7 +148,7 @@ Result<driver::RunResult> run_load(const std::string& base_url, driver::Workload
 Result<double> reference_s(const std::string& base_url, const LiveModel& model, std::uint64_t seed) {
   driver::WorkloadSpec spec = load_of(model, seed);
   spec.requests = kReferenceRequests;
-  spec.arrivals = {.kind = driver::ArrivalKind::kClosed, .concurrency = kReferenceClients};
+  spec.arrivals = {.kind = traffic::Arrivals::Kind::kClosed, .concurrency = kReferenceClients};
   spec.prompt.median = kReferencePrompt;
   spec.output.median = kReferenceOutput;
   WEIR_TRY(const auto run, run_load(base_url, std::move(spec)));
@@ -190,7 +190,7 @@ std::vector<std::string> calibration_server(const CalibrateOptions& options, int
 driver::WorkloadSpec long_prompts(const LiveModel& model, std::uint64_t seed, std::int64_t rows) {
   driver::WorkloadSpec spec = load_of(model, seed);
   spec.requests = 4;
-  spec.arrivals = {.kind = driver::ArrivalKind::kClosed, .concurrency = 2};
+  spec.arrivals = {.kind = traffic::Arrivals::Kind::kClosed, .concurrency = 2};
   spec.prompt.median =
       static_cast<double>(std::min<std::int64_t>(rows + 64, std::max<std::int64_t>(model.context - 64, 1)));
   spec.output.median = 8;
@@ -240,9 +240,9 @@ Result<Measured> measure(const CalibrateOptions& options, const LiveModel& model
       const Load& load = kLoads[i];
       driver::WorkloadSpec spec = load_of(model, seed_of(options.seed, round, i));
       spec.requests = kMostRequests;
-      spec.arrivals = {.kind = driver::ArrivalKind::kClosed, .concurrency = load.clients};
-      WEIR_TRY(spec.prompt, driver::parse_lengths("input-len", load.prompt));
-      WEIR_TRY(spec.output, driver::parse_lengths("output-len", load.output));
+      spec.arrivals = {.kind = traffic::Arrivals::Kind::kClosed, .concurrency = load.clients};
+      WEIR_TRY(spec.prompt, traffic::parse_lengths("input-len", load.prompt));
+      WEIR_TRY(spec.output, traffic::parse_lengths("output-len", load.output));
       const std::int64_t longest = std::max<std::int64_t>(model.context - 128, 1);
       spec.prompt.most = std::min(spec.prompt.most, longest);
       spec.prompt.least = std::min(spec.prompt.least, longest);

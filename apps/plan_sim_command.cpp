@@ -32,6 +32,8 @@ void add_scenario(CLI::App& command, Options& o) {
   command.add_option("--hardware", s.hardware, "a device by name, or NAME,field=value,...")->group(group);
   command.add_option("--weights", s.weights, "type of the weights: bf16, fp8, int4, ...; else as the model's files")
       ->group(group);
+  command.add_option("--backend", s.backend, "whose measured step times: vllm, sglang, trtllm; else what they share")
+      ->group(group);
   command.add_option("--step-model", s.step_model, "a JSON file that says how long steps take")->group(group);
   command.add_option("--tp", s.layout.tp, "devices that share each layer")->group(group)->capture_default_str();
   command.add_option("--pp", s.layout.pp, "stages of layers")->group(group);

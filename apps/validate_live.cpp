@@ -119,9 +119,9 @@ class Side {
   driver::WorkloadSpec load(std::size_t requests, const std::string& arrivals, std::uint64_t seed) const {
     driver::WorkloadSpec spec = load_of(model_, seed);
     spec.requests = requests;
-    spec.arrivals = *driver::parse_arrivals(arrivals);
-    spec.prompt = *driver::parse_lengths("input-len", kPromptLengths);
-    spec.output = *driver::parse_lengths("output-len", kOutputLengths);
+    spec.arrivals = *traffic::parse_arrivals(arrivals);
+    spec.prompt = *traffic::parse_lengths("input-len", kPromptLengths);
+    spec.output = *traffic::parse_lengths("output-len", kOutputLengths);
     spec.prefix_groups = kPrefixGroups;  // cache off: the same prompts, computed
     spec.prefix_tokens = kPrefixTokens;
     return spec;

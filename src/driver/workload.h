@@ -4,50 +4,27 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "driver/arrivals.h"
+#include "traffic/arrivals.h"
+#include "traffic/lengths.h"
+#include "traffic/trace.h"
 
 namespace weir::driver {
-
-// Tokens of prompts or of replies.
-struct LengthSpec {
-  enum class Kind { kConstant, kUniform, kLognormal, kTrace } kind = Kind::kConstant;
-  double median = 128;  // kConstant: the length
-  double sigma = 0;     // of the logarithm, kLognormal
-  std::int64_t least = 1, most = 1 << 20;
-  std::string describe() const;
-};
-
-// "512", "uniform:LOW:HIGH", "lognormal:MEDIAN:SIGMA[:LOW:HIGH]" or "trace". `what`: the option, for errors.
-Result<LengthSpec> parse_lengths(const char* what, std::string_view text);
-
-// One line of a trace.
-struct TraceRow {
-  double at_s = 0;  // from the trace's first
-  std::int64_t prompt_tokens = 0, output_tokens = 0;
-  std::vector<std::int64_t> hash_ids;  // names of the prompt's blocks, each of kTraceBlockTokens but the last
-};
-constexpr std::int64_t kTraceBlockTokens = 512;  // Mooncake's
-
-// JSON lines with timestamp (ms), input_length, output_length and perhaps hash_ids (Mooncake's form), or a table with
-// the columns TIMESTAMP, ContextTokens, GeneratedTokens (Azure's form). In order of time; at most `limit` rows.
-Result<std::vector<TraceRow>> read_trace(const std::string& path, std::size_t limit);
 
 struct WorkloadSpec {
   std::size_t requests = 100;
   std::uint64_t seed = 0;
   std::uint64_t text_seed = 0;  // of what prompts say: others give other prompts of the same lengths and times
-  ArrivalSpec arrivals;
-  LengthSpec prompt, output;  // of the prompt without the shared prefix
-  int prefix_groups = 0;      // every request begins with the prefix of one of so many groups ...
+  traffic::Arrivals arrivals;
+  traffic::Lengths prompt, output;  // of the prompt without the shared prefix
+  int prefix_groups = 0;            // every request begins with the prefix of one of so many groups ...
   std::int64_t prefix_tokens = 0;
   TokenId lowest_token = 1000, token_count = 16000;  // prompts are of the ids [lowest, lowest + count)
   bool text = false;                                 // prompts of words, about one token each, instead of ids
-  std::vector<TraceRow> trace;                       // where arrivals or lengths are the trace's
+  traffic::Trace trace;                              // where arrivals or lengths are the trace's
 };
 
 struct PlannedRequest {
@@ -59,7 +36,7 @@ struct PlannedRequest {
 
 class Workload {
  public:
-  // Fails where the trace is too short or names nothing.
+  // Fails where the trace is too short or has no times.
   static Result<Workload> draw(WorkloadSpec spec);
 
   const WorkloadSpec& spec() const { return spec_; }

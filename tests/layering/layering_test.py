@@ -3,7 +3,7 @@
 
   base < tensor < {load, backend, kv} < {model, quantise} < {sample, spec, sched} < engine < {parallel, disagg} < api < apps
 
-A station may include what stands left of it and itself; `text`, `hub` and `driver` need only base, `plan` reads models and
+A station may include what stands left of it and itself; `text`, `hub` and `traffic` need only base, `driver` traffic too, `plan` reads models and
 drives the scheduler and the KV manager, and stations between the same braces do not know each other, except that spec judges drafts with
 sample. Further: what a station includes, its CMakeLists.txt names as
 a dependency; model/ sees only the seam of the backend; sched/ has no clock, thread, device or I/O of its own; and the
@@ -31,11 +31,12 @@ LEVELS = [
 ]
 LEFT_OF = {name: {n for level in LEVELS[:i] for n in level} for i, names in enumerate(LEVELS) for name in names}
 LEFT_OF["spec"] |= {"sample"}
-LEFT_OF["text"] = LEFT_OF["hub"] = LEFT_OF["driver"] = {"base"}
+LEFT_OF["text"] = LEFT_OF["hub"] = LEFT_OF["traffic"] = {"base"}
+LEFT_OF["driver"] = {"base", "traffic"}
 for right_of_text in ("api", "apps", "quantise"):
     LEFT_OF[right_of_text] |= {"text"}
-LEFT_OF["apps"] |= {"hub", "plan", "driver"}
-LEFT_OF["plan"] = {"base", "tensor", "load", "kv", "sched"}  # never the engine: it plans for any
+LEFT_OF["apps"] |= {"hub", "plan", "driver", "traffic"}
+LEFT_OF["plan"] = {"base", "tensor", "load", "kv", "sched", "traffic"}  # never the engine: it plans for any
 
 # What a per-ISA file may include besides intrinsics: C headers and their C++ names that define no inline functions.
 PLAIN = {"immintrin.h", "cstddef", "cstdint", "stddef.h", "stdint.h", "string.h", "cstring"}

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <map>
 
+#include "base/printable.h"
 #include "plan/memory.h"
 #include "plan/search/collectives.h"
+#include "plan/step/fitted_step.h"
 
 namespace weir::plan {
 namespace {
@@ -29,11 +31,12 @@ struct Cost {
 
 class CardInstance : public InstanceModel {
  public:
+  // `fitted`: what passes take but for the links of PP and CP; null: the closed form says it all.
   CardInstance(const ModelCard& card, const Hardware& hardware, const ParallelLayout& layout,
-               const Precision& precision);
+               const Precision& precision, std::unique_ptr<StepModel> fitted);
 
-  StepParts parts(const StepShape& shape) const override { return times(shape).parts; }
-  double step_s(const StepShape& shape) const override { return times(shape).total_s; }
+  StepParts parts(const StepShape& shape) const override;
+  double step_s(const StepShape& shape) const override;
   DeviceBytes memory(double rows) const override;
   double kv_bytes(double tokens, int block_size) const override;
   double handover_bytes(double tokens) const override { return sequence_bytes(tokens, false); }
@@ -48,13 +51,16 @@ class CardInstance : public InstanceModel {
   const MemoryUse& counted(std::int64_t rows, int block_size) const;
   double sequence_bytes(double tokens, bool of_device) const;
   Cost attention(const StepShape& shape) const;
+  double rows_of_group(const StepShape& shape) const;
   double links_s(double rows, double expert_rows) const;
+  double stage_links_s(double rows) const;
 
   const ModelCard& card_;
   const load::ModelSpec& spec_;
   const Hardware& hardware_;
   ParallelLayout layout_;
   Precision precision_;
+  std::unique_ptr<StepModel> fitted_;
   mutable std::map<std::pair<std::int64_t, int>, MemoryUse> counted_;  // by rows and block size
   // Of a device, over all stages: a pass goes through all of them.
   Cost linear_;      // a row's arithmetic; the weights' bytes
@@ -66,8 +72,13 @@ class CardInstance : public InstanceModel {
 };
 
 CardInstance::CardInstance(const ModelCard& card, const Hardware& hardware, const ParallelLayout& layout,
-                           const Precision& precision)
-    : card_(card), spec_(card.spec), hardware_(hardware), layout_(layout), precision_(precision) {
+                           const Precision& precision, std::unique_ptr<StepModel> fitted)
+    : card_(card),
+      spec_(card.spec),
+      hardware_(hardware),
+      layout_(layout),
+      precision_(precision),
+      fitted_(std::move(fitted)) {
   for (const auto& layer : spec_.layer) {
     sparse_layers_ += layer.sparse;
     if (layer.mixer == load::Mixer::kDelta) {
@@ -214,20 +225,34 @@ double CardInstance::links_s(double rows, double expert_rows) const {
       time_s += sparse_layers_ * links.all_reduce_s(layout_.stage_devices(), rows * layout_.dp * row_bytes);
     }
   }
+  return time_s + stage_links_s(rows);
+}
+
+// Partial attention summed over CP, and rows handed from stage to stage.
+double CardInstance::stage_links_s(double rows) const {
+  if (layout_.cp == 1 && layout_.pp == 1) return 0;
+  const Links links(hardware_);
+  double time_s = 0;
   if (layout_.cp > 1) {
     const double width = 2.0 * spec_.heads * std::max(spec_.head_dim, spec_.latent.value_dim) / layout_.tp;
     time_s += spec_.layers * links.all_reduce_s(layout_.cp, rows * width);
   }
-  const int stage_devices = layout_.stage_devices();
-  return time_s + (layout_.pp - 1) * links.send_s(layout_.devices() <= hardware_.domain,
-                                                  rows * row_bytes / std::min(layout_.tp, stage_devices));
+  if (layout_.pp > 1) {
+    const double bytes = 2.0 * rows * spec_.hidden / std::min(layout_.tp, layout_.stage_devices());
+    time_s += (layout_.pp - 1) * links.send_s(layout_.devices() <= hardware_.domain, bytes);
+  }
+  return time_s;
+}
+
+// CP shares the rows of prompts; decoding rows are computed by each of its devices.
+double CardInstance::rows_of_group(const StepShape& shape) const {
+  const double decode_rows = static_cast<double>(shape.decode_tokens);
+  return (decode_rows + (static_cast<double>(shape.tokens) - decode_rows) / layout_.cp) / layout_.dp;
 }
 
 CardInstance::Times CardInstance::times(const StepShape& shape) const {
   const double bandwidth = kBandwidthShare * 1e9 * hardware_.bandwidth_gbs;
-  const double groups = layout_.dp, decode_rows = static_cast<double>(shape.decode_tokens);
-  // CP shares the rows of prompts; decoding rows are computed by each of its devices.
-  const double rows = (decode_rows + (static_cast<double>(shape.tokens) - decode_rows) / layout_.cp) / groups;
+  const double groups = layout_.dp, rows = rows_of_group(shape);
   const double passing = 4.0 * rows * spec_.hidden * spec_.layers;  // the residual stream, read and written
 
   Times times;
@@ -255,6 +280,21 @@ CardInstance::Times CardInstance::times(const StepShape& shape) const {
   return times;
 }
 
+double CardInstance::step_s(const StepShape& shape) const {
+  return fitted_ ? fitted_->step_s(shape) + stage_links_s(rows_of_group(shape)) : times(shape).total_s;
+}
+
+// The fit says how long, the closed form what of it is what.
+StepParts CardInstance::parts(const StepShape& shape) const {
+  const Times closed = times(shape);
+  if (!fitted_ || closed.total_s <= 0) return closed.parts;
+  const double scale = step_s(shape) / closed.total_s;
+  return {.memory_s = scale * closed.parts.memory_s,
+          .compute_s = scale * closed.parts.compute_s,
+          .links_s = scale * closed.parts.links_s,
+          .fixed_s = scale * closed.parts.fixed_s};
+}
+
 }  // namespace
 
 Status CardSource::check(const ParallelLayout& layout) const {
@@ -275,10 +315,29 @@ Status CardSource::check(const ParallelLayout& layout) const {
   return {};
 }
 
+Status CardSource::check_backend() const {
+  if (fitted() || backend_.empty()) return plan::check_backend(backend_);
+  return fail_at("backend", ErrorCode::kInvalidArgument, "--backend {}: it was measured on GPUs only, and {} is none",
+                 printable(backend_), hardware_.name);
+}
+
 Result<std::unique_ptr<InstanceModel>> CardSource::make(const ParallelLayout& layout,
                                                         const Precision& precision) const {
   WEIR_RETURN_IF_ERROR(check(layout));
-  return std::make_unique<CardInstance>(card_, hardware_, layout, precision);
+  WEIR_RETURN_IF_ERROR(check_backend());
+  std::unique_ptr<StepModel> fitted;
+  if (this->fitted()) {
+    WEIR_TRY(fitted, make_step_model(card_, hardware_, layout, precision.weights, precision.kv_bits, backend_));
+  }
+  return std::make_unique<CardInstance>(card_, hardware_, layout, precision, std::move(fitted));
+}
+
+std::string CardSource::origin() const {
+  if (fitted())
+    return fmt::format("fitted to measured deployments ({})",
+                       backend_.empty() ? "what engines have in common" : backend_);
+  return fmt::format("a roofline at {:g} % of bandwidth, {:g} % of arithmetic, {:g} us a layer, not fitted",
+                     100 * kBandwidthShare, 100 * kGemmShare, 1e6 * kLayerS);
 }
 
 }  // namespace weir::plan

@@ -66,9 +66,10 @@ Result<ParallelPlan> plan_parallel(const ModelCard& card, const Hardware& hardwa
                    "{:.0f} tokens in and {:.0f} out are more than the context of {}, {} tokens", options.input_tokens,
                    options.output_tokens, card.name, context);
   }
-  const CardSource source(card, hardware);
+  const CardSource source(card, hardware, options.backend);
+  WEIR_RETURN_IF_ERROR(source.check_backend());
   WEIR_TRY(const auto result, search_deployments(source, request));
-  const SearchTitle title{card.name, hardware.name};
+  const SearchTitle title{card.name, hardware.name, source.origin()};
   return ParallelPlan{search_report(title, request, result, options.top), front_svg(title, result)};
 }
 

@@ -23,6 +23,7 @@ struct ParallelOptions {
   std::int64_t max_batch = 4096;
   bool aggregated = true, disaggregated = true;
   std::optional<double> ttft_ms, tpot_ms;
+  std::string backend;                          // whose measured step times; empty: what engines have in common
   std::optional<double> price_per_device_hour;  // else the device's, if known
   int top = 12;                                 // rows of each table of the text
 };
@@ -37,6 +38,7 @@ Result<ParallelPlan> plan_parallel(const ModelCard& card, const Hardware& hardwa
 // Of a finished search; what plan_parallel is made of.
 struct SearchTitle {
   std::string model, hardware;
+  std::string step_times;  // where they are from
 };
 Report search_report(const SearchTitle& title, const SearchRequest& request, const SearchResult& result, int top);
 std::string front_svg(const SearchTitle& title, const SearchResult& result);

@@ -5,6 +5,7 @@
 
 #include "plan/operators.h"
 #include "plan/search/card_instance.h"
+#include "plan/step/fitted_step.h"
 
 namespace weir::plan {
 namespace {
@@ -37,25 +38,29 @@ double most_per_device(const ParallelPlan& plan, const std::string& layout) {
   return most;
 }
 
-TEST(ParallelPlan, PublishedThroughputOfLlama70BIsMetWithinAThird) {
+TEST(ParallelPlan, PublishedThroughputOfLlama70BIsMetWithinASixth) {
   // TensorRT-LLM's performance overview @03e27c7: Llama 3.3 70B in FP8, TP2, most throughput.
   struct Published {
     const char* hardware;
     double input, output, tokens_per_s;
   };
-  for (const auto& row : {Published{"H200-SXM", 1024, 1024, 2587}, Published{"H100-SXM", 1024, 1024, 2209}}) {
+  for (const auto& row : {Published{"H200-SXM", 1024, 1024, 2587}, Published{"H100-SXM", 1024, 1024, 2209},
+                          Published{"H100-SXM", 8192, 1024, 398}}) {
     const auto subject = read("Llama-3.3-70B", row.hardware);
-    const auto plan = plan_parallel(subject.card, subject.hardware, options(2, row.input, row.output));
+    auto wish = options(2, row.input, row.output);
+    wish.backend = "trtllm";
+    const auto plan = plan_parallel(subject.card, subject.hardware, wish);
     ASSERT_TRUE(plan) << plan.error().message;
     const double found = most_per_device(*plan, "TP2");
-    EXPECT_GT(found, row.tokens_per_s / 1.34) << row.hardware << " " << row.input;
-    EXPECT_LT(found, row.tokens_per_s * 1.34) << row.hardware << " " << row.input;
+    EXPECT_GT(found, row.tokens_per_s / 1.17) << row.hardware << " " << row.input;
+    EXPECT_LT(found, row.tokens_per_s * 1.17) << row.hardware << " " << row.input;
   }
 }
 
 TEST(CardInstance, ComputesAndReadsWhatTheOperatorsDo) {
   // The operators are counted one by one elsewhere (operators.h); the search's closed form must come to the same.
   Hardware hardware = find_hardware("H200-SXM").value();
+  hardware.kind = "tpu";  // of which no deployment was measured: the closed form alone
   for (const char* model : {"Llama-3.1-70B", "DeepSeek-V3", "gpt-oss-120b", "Qwen3-30B-A3B", "Llama-3.1-8B"}) {
     const auto card = read_model_card(model).value();
     const CardSource source(card, hardware);
@@ -88,6 +93,46 @@ TEST(CardInstance, ComputesAndReadsWhatTheOperatorsDo) {
       }
     }
   }
+}
+
+TEST(CardInstance, OfAGpuTakesWhatTheFittedStepDoesAndTheLinksThatItDoesNotKnow) {
+  const auto subject = read("Llama-3.1-70B", "H100-SXM");
+  const CardSource source(subject.card, subject.hardware, "vllm");
+  StepShape shape;
+  for (int i = 0; i < 32; ++i) shape.add(2000, 2001, true);
+  shape.add(0, 512, false);
+  for (const ParallelLayout& layout :
+       {ParallelLayout{.tp = 8}, ParallelLayout{.tp = 4, .pp = 4}, ParallelLayout{.tp = 2, .cp = 2}}) {
+    const auto made = source.make(layout, {subject.card.types, 16});
+    ASSERT_TRUE(made) << made.error().message;
+    const auto fitted = make_step_model(subject.card, subject.hardware, layout, subject.card.types, 16, "vllm");
+    ASSERT_TRUE(fitted);
+    const double step_s = (*made)->step_s(shape), fit_s = (*fitted)->step_s(shape);
+    if (layout.pp * layout.cp == 1) {
+      EXPECT_EQ(step_s, fit_s);
+    } else {
+      EXPECT_GT(step_s, fit_s) << layout.name();
+    }
+    // What it waits for is told in the proportions of the closed form, and adds up to no less than the pass.
+    const auto parts = (*made)->parts(shape);
+    EXPECT_GE(parts.memory_s + parts.compute_s + parts.links_s + parts.fixed_s, step_s * (1 - 1e-9)) << layout.name();
+    EXPECT_LT(std::max(parts.memory_s, parts.compute_s), step_s) << layout.name();
+  }
+}
+
+TEST(CardInstance, BackendsThatWereNotMeasuredAreRefusedByName) {
+  const auto subject = read("Llama-3.1-8B", "H100-SXM");
+  auto wish = options(1, 512, 512);
+  wish.backend = "nosuch";
+  const auto plan = plan_parallel(subject.card, subject.hardware, wish);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().param, "backend");
+  EXPECT_NE(plan.error().message.find("trtllm, vllm"), std::string::npos) << plan.error().message;
+  wish.backend = "vllm";
+  const auto cpu = read("Llama-3.1-8B", "Xeon-8592+");
+  EXPECT_EQ(plan_parallel(cpu.card, cpu.hardware, wish).error().param, "backend");
+  wish.backend = "";
+  EXPECT_TRUE(plan_parallel(cpu.card, cpu.hardware, wish));
 }
 
 TEST(ParallelPlan, MoreBandwidthNeverMakesAnythingSlower) {

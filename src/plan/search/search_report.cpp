@@ -126,10 +126,10 @@ Report search_report(const SearchTitle& title, const SearchRequest& request, con
   const auto& workload = request.workload;
   report.text = fmt::format(
       "{} on up to {} x {}: {:.0f} tokens in ({:.0f} % cached), {:.0f} out{}\n{} layouts under {} "
-      "precisions; {} states worked out, {} more ruled out by bounds\n\n",
+      "precisions; {} states worked out, {} more ruled out by bounds\nstep times: {}\n\n",
       printable(title.model), request.max_devices, printable(title.hardware), workload.input_tokens,
       workload.cached_fraction * 100, workload.output_tokens, objectives_text(request), request.layouts.size(),
-      request.precisions.size(), result.evaluated, result.pruned);
+      request.precisions.size(), result.evaluated, result.pruned, title.step_times);
   const auto shown = spread(result.front, top);
   report.text += fmt::format("Pareto front, {} of {} points:\n{}", shown.size(), result.front.size(), kHeading);
   for (const auto* point : shown) report.text += row(*point);
@@ -142,6 +142,7 @@ Report search_report(const SearchTitle& title, const SearchRequest& request, con
   Json& json = report.json;
   json["model"] = printable(title.model);
   json["hardware"] = printable(title.hardware);
+  json["step_times"] = title.step_times;
   json["max_devices"] = request.max_devices;
   json["workload"] = {{"input_tokens", workload.input_tokens},
                       {"output_tokens", workload.output_tokens},

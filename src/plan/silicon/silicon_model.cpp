@@ -172,14 +172,25 @@ std::vector<std::string> tpot_groups(const std::string& model, const std::string
 
 std::vector<std::string> measured_groups(const std::string& model, const Hardware& hardware, const std::string& backend,
                                          const StepBits& bits) {
-  std::string system = hardware.name, version;
+  // By hardware the table's name of it; by hardware, model and backend the newest version.
+  struct Measured {
+    std::map<std::string, std::string> systems;
+    std::map<std::array<std::string, 3>, std::string> versions;
+  };
+  static const Measured measured = [] {
+    Measured all;
+    for (const SiliconRow* row : shared_silicon().used()) {
+      all.systems[row->hardware.name] = row->system;
+      std::string& version = all.versions[{row->hardware.name, row->model, row->backend}];
+      version = std::max(version, row->version);
+    }
+    return all;
+  }();
   const std::string key = silicon_model_key(model);
-  for (const SiliconRow* row : shared_silicon().used()) {
-    if (row->hardware.name != hardware.name) continue;
-    system = row->system;
-    if (row->model == key && row->backend == backend) version = std::max(version, row->version);
-  }
-  return tpot_groups(key, system, backend, version, bits);
+  const auto system = measured.systems.find(hardware.name);
+  const auto version = measured.versions.find({hardware.name, key, backend});
+  return tpot_groups(key, system == measured.systems.end() ? hardware.name : system->second, backend,
+                     version == measured.versions.end() ? "" : version->second, bits);
 }
 
 double running_requests(const SiliconRow& row) {

@@ -199,7 +199,7 @@ Result<Report> goodput_report(const Scenario& scenario, const Load& load, const 
   const double chance = chance_of(best.failures, best.requests, spec.slo.share);
   const bool claimable = best.requests >= needed && chance <= 0.01;
   Report report;
-  report.text = fmt::format("load      {}\npromise   {}\n", load.describe(), describe(spec.slo));
+  report.text = fmt::format("load      {}\npromise   {}\n", load.describe_at_any_rate(), describe(spec.slo));
   for (const std::string& assumption : scenario.assumptions) report.text += fmt::format("assumes   {}\n", assumption);
   report.text += fmt::format("\n{:>12}{:>12}{:>14}{:>14}{:>14}{:>8}  {}\n", "requests/s", "attained", "TTFT ms",
                              "TPOT ms", "output tok/s", "busy", "");
@@ -225,7 +225,7 @@ Result<Report> goodput_report(const Scenario& scenario, const Load& load, const 
       spec.seeds, best.failures, needed, 100 * chance,
       claimable ? "stands" : "does not stand (run more requests or a lower rate)");
   report.json = {
-      {"load", load.describe()},
+      {"load", load.describe_at_any_rate()},
       {"slo", describe(spec.slo)},
       {"goodput_per_s", found.rate},
       {"goodput_per_instance_per_s", found.rate / (scenario.cluster.instances + scenario.cluster.decode_instances)},

@@ -6,8 +6,9 @@
 #include "base/printable.h"
 #include "plan/calibrated_step.h"
 #include "plan/memory.h"
-#include "plan/sim/fields.h"
+#include "plan/search/card_instance.h"
 #include "plan/sim/simple_step.h"
+#include "traffic/fields.h"
 
 namespace weir::plan::sim {
 
@@ -17,10 +18,10 @@ constexpr std::size_t kDefaultRequests = 1000;
 constexpr std::size_t kMostTiers = 8;
 
 Result<Tier> parse_tier(const std::string& text) {
-  const auto fields = split(text, ':');
+  const auto fields = traffic::split_fields(text, ':');
   const bool shared = fields.size() == 4 && fields[3] == "shared";
   if (fields.size() == 3 || shared) {
-    const auto gigabytes = number_in(fields[1], 0, 1e9), rate = number_in(fields[2], 1e-6, 1e9);
+    const auto gigabytes = traffic::number_in(fields[1], 0, 1e9), rate = traffic::number_in(fields[2], 1e-6, 1e9);
     if (gigabytes && rate && !fields[0].empty())
       return Tier{std::string(fields[0]), *gigabytes * 1e9, *rate * 1e9, 0, shared};
   }
@@ -74,21 +75,26 @@ Result<Sized> size_instance(const ScenarioSpec& spec, const ModelCard& card, con
                   memory.weights.total() / 1e9, (memory.workspace_bytes + memory.reserved_bytes) / 1e9,
                   static_cast<double>(memory.blocks) * memory.block_bytes / 1e9));
   if (!spec.step_model.empty()) return sized;
-  // Devices beyond the number of KV heads hold, and read, copies.
-  const double held = memory.kv_bytes_per_token * layout.tp * layout.pp * layout.cp;
-  const double copies = cost.per_token() > 0 ? std::max(1.0, held / cost.per_token()) : 1;
-  auto step = std::make_unique<SimpleStep>(
-      roofline_step(card, hardware, options.types, layout, sized.kv_bytes_per_token * copies));
-  StepShape one;
-  one.add(1000, 1001, true);
-  assumptions.push_back(
-      fmt::format("step times are a roofline at {:.0f} % of arithmetic, {:.0f} % of bandwidth, {:.0f} % of links and "
-                  "{:.0f} us a layer, not "
-                  "fitted: one sequence at 1,000 tokens decodes in {:.3f} ms, a token of prefill takes {:.4f} ms",
-                  100 * kArithmeticShare, 100 * kBandwidthShare, 100 * kLinkShare, 1e6 * kLayer_s,
-                  1e3 * step->step_s(one), 1e3 * (step->token_s + step->send_s)));
+  const CardSource source(card, hardware, spec.backend);
+  WEIR_RETURN_IF_ERROR(source.check_backend());
+  WEIR_TRY(auto step, source.make(layout, {options.types, spec.kv_bits}));
+  constexpr std::int64_t kTokens = 1000;
+  StepShape decode, prompt;
+  decode.add(kTokens, kTokens + 1, true);
+  prompt.add(0, kTokens, true);
+  assumptions.push_back(fmt::format(
+      "step times are {}: alone, a sequence at 1,000 tokens decodes in {:.3f} ms and a prompt of 1,000 takes {:.2f} ms",
+      source.origin(), 1e3 * step->step_s(decode), 1e3 * step->step_s(prompt)));
   sized.model = std::move(step);
   return sized;
+}
+
+// Lengths that are drawn: those of a trace are what a load has without any others.
+Result<Lengths> own_lengths(const char* option, const std::string& text) {
+  WEIR_TRY(const Lengths lengths, traffic::parse_lengths(option, text));
+  if (lengths.kind != Lengths::Kind::kTrace) return lengths;
+  return fail_at(option, ErrorCode::kInvalidArgument, "--{} trace: leave it out, and lengths are those of --trace",
+                 option);
 }
 
 Status check_spec(const ScenarioSpec& spec) {
@@ -141,11 +147,15 @@ Result<InstanceConfig> instance_config(const ScenarioSpec& spec) {
 
 Status size_from_card(const ScenarioSpec& spec, Scenario& scenario) {
   Cluster& cluster = scenario.cluster;
-  WEIR_TRY(const ModelCard card, read_model_card(spec.model));
+  WEIR_TRY(auto read_card, read_model_card(spec.model));
+  scenario.card = std::make_unique<const ModelCard>(std::move(read_card));
+  const ModelCard& card = *scenario.card;
   if (spec.hardware.empty()) {
     return fail_at("hardware", ErrorCode::kInvalidArgument, "give --hardware, the device that serves {}", card.name);
   }
-  WEIR_TRY(const Hardware hardware, find_hardware(spec.hardware));
+  WEIR_TRY(auto found, find_hardware(spec.hardware));
+  scenario.hardware = std::make_unique<const Hardware>(std::move(found));
+  const Hardware& hardware = *scenario.hardware;
   const ParallelLayout decode_layout = spec.decode_layout.value_or(spec.layout);
   const auto use = [&](const ParallelLayout& layout, InstanceConfig& config) -> Status {
     WEIR_TRY(Sized sized, size_instance(spec, card, hardware, layout, scenario.assumptions));
@@ -261,7 +271,7 @@ Result<Load> Load::make(const LoadSpec& spec) {
   }
   if (!spec.trace.empty()) {
     const bool limited = spec.arrivals.empty() && spec.requests > 0;
-    WEIR_TRY(load.trace_, read_trace(spec.trace, limited ? spec.requests : kMostRequests));
+    WEIR_TRY(load.trace_, traffic::read_trace(spec.trace, limited ? spec.requests : kMostRequests));
   }
   load.trace_times_ = spec.arrivals.empty() && load.trace_;
   if (load.trace_times_) {
@@ -273,15 +283,28 @@ Result<Load> Load::make(const LoadSpec& spec) {
     }
     WEIR_TRY(const Workload once, replay(*load.trace_, {spec.len_scale, spec.time_scale, spec.spread, 1}));
     load.description_ = fmt::format("{} requests of {}", once.requests.size(), printable(once.name));
-    for (const std::string& note : once.notes) load.description_ += "; " + note;
+    load.at_any_rate_ = load.description_ + ", its times stretched or pressed to each rate";
+    for (const std::string& note : once.notes) {
+      load.description_ += "; " + note;
+      if (!note.starts_with("time_scale")) load.at_any_rate_ += "; " + note;
+    }
     return load;
   }
   GenerateSpec& generate = load.generate_;
   generate.requests = spec.requests > 0 ? spec.requests : kDefaultRequests;
   generate.prefix_tokens = spec.prefix_tokens;
   generate.prefix_groups = spec.prefix_groups;
-  WEIR_TRY(generate.arrivals, parse_arrivals(spec.arrivals.empty() ? "poisson:1" : spec.arrivals));
+  WEIR_TRY(generate.arrivals, traffic::parse_arrivals(spec.arrivals.empty() ? "poisson:1" : spec.arrivals));
+  if (generate.arrivals.kind == Arrivals::Kind::kTrace) {
+    return fail_at("arrivals", ErrorCode::kInvalidArgument,
+                   "--arrivals trace: leave it out, and times are those of --trace (--time-scale changes them)");
+  }
   load.description_ = fmt::format("{} requests, {}", generate.requests, generate.arrivals.describe());
+  load.at_any_rate_ = fmt::format("{} requests, {} at each rate", generate.requests, generate.arrivals.describe(false));
+  const auto add = [&load](const std::string& text) {
+    load.description_ += text;
+    load.at_any_rate_ += text;
+  };
   if (load.trace_ && spec.prompt.empty() && spec.output.empty()) {
     const auto scaled = [&](std::int64_t tokens) {
       return std::min(kMostTokens / 4,
@@ -291,22 +314,20 @@ Result<Load> Load::make(const LoadSpec& spec) {
       return fail_at("len-scale", ErrorCode::kInvalidArgument, "--len-scale {}: above 0 to 1000 is possible",
                      spec.len_scale);
     }
-    for (const Request& request : load.trace_->requests) {
+    for (const traffic::TraceRow& request : load.trace_->rows) {
       generate.empirical.emplace_back(std::max<std::int64_t>(1, scaled(request.prompt_tokens)),
                                       scaled(request.output_tokens));
     }
-    load.description_ += fmt::format("; lengths drawn from {} of {}", generate.empirical.size(), printable(spec.trace));
+    add(fmt::format("; lengths drawn from {} of {}", generate.empirical.size(), printable(spec.trace)));
     return load;
   }
   const std::string prompt = spec.prompt.empty() ? "1024" : spec.prompt,
                     output = spec.output.empty() ? "256" : spec.output;
-  WEIR_TRY(generate.prompt, parse_lengths("prompt", prompt));
-  WEIR_TRY(generate.output, parse_lengths("output", output));
-  load.description_ += fmt::format("; prompts {}, replies {}", prompt, output);
-  if (spec.prefix_tokens > 0) {
-    load.description_ +=
-        fmt::format("; before them one of {} prefixes of {} tokens", spec.prefix_groups, spec.prefix_tokens);
-  }
+  WEIR_TRY(generate.prompt, own_lengths("prompt", prompt));
+  WEIR_TRY(generate.output, own_lengths("output", output));
+  add(fmt::format("; prompts {}, replies {}", prompt, output));
+  if (spec.prefix_tokens > 0)
+    add(fmt::format("; before them one of {} prefixes of {} tokens", spec.prefix_groups, spec.prefix_tokens));
   return load;
 }
 

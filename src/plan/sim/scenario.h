@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/hardware.h"
+#include "plan/model_card.h"
 #include "plan/parallel_layout.h"
 #include "plan/sim/generate.h"
 #include "plan/sim/simulator.h"
@@ -16,6 +18,7 @@ namespace weir::plan::sim {
 struct ScenarioSpec {
   std::string model, hardware, weights;  // weights: a type's name; empty: as the model's files have them
   std::string step_model;                // file; empty: from model and hardware
+  std::string backend;                   // whose measured step times; empty: what engines have in common
   ParallelLayout layout;
   double kv_bits = 16;
   double memory_share = 0.9;  // of a device's memory, for weights and KV
@@ -38,6 +41,8 @@ struct ScenarioSpec {
 // Owns what the cluster points to.
 struct Scenario {
   Cluster cluster;
+  std::unique_ptr<const ModelCard> card;  // what the models are of
+  std::unique_ptr<const Hardware> hardware;
   std::vector<std::unique_ptr<StepModel>> models;
   std::vector<std::string> assumptions;  // for people, each with its numbers
 };
@@ -66,13 +71,14 @@ class Load {
   bool closed() const { return !trace_times_ && generate_.arrivals.kind == Arrivals::Kind::kClosed; }
   bool has_rate() const;
   std::string describe() const { return description_; }
+  std::string describe_at_any_rate() const { return at_any_rate_; }  // without the rate that was asked for
 
  private:
   LoadSpec spec_;
   std::optional<Trace> trace_;
   bool trace_times_ = false;
   GenerateSpec generate_;
-  std::string description_;
+  std::string description_, at_any_rate_;
 };
 
 }  // namespace weir::plan::sim

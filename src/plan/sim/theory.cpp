@@ -4,10 +4,12 @@
 #include <functional>
 
 #include "base/check.h"
-#include "plan/sim/random.h"
 #include "plan/sim/simulator.h"
+#include "traffic/random.h"
 
 namespace weir::plan::sim {
+
+using traffic::Random;
 
 namespace {
 

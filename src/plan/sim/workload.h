@@ -11,12 +11,13 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "traffic/trace.h"
 
 namespace weir::plan::sim {
 
 // Limits on what a file or a command line may ask for.
-inline constexpr std::int64_t kMostTokens = 16'000'000;    // of a prompt and its reply
-inline constexpr std::int64_t kMostRequests = 20'000'000;  // of a workload
+using traffic::kMostTokens;
+inline constexpr std::int64_t kMostRequests = traffic::kMostTraceRows;  // of a workload
 
 struct Request {
   double arrival_s = 0;  // when the client sends it; not used in a closed loop

@@ -14,6 +14,11 @@
 #include "plan/sim/trace.h"
 
 namespace weir::plan::sim {
+
+using traffic::parse_arrivals;
+using traffic::parse_lengths;
+using traffic::read_trace;
+
 namespace {
 
 class File {
@@ -29,12 +34,6 @@ class File {
   std::string path_;
 };
 
-std::string error_of(const std::string& text) {
-  const File file(text);
-  const auto trace = read_trace(file.path());
-  return trace ? "no error" : trace.error().message;
-}
-
 constexpr const char* kMooncake =
     R"({"timestamp": 0, "input_length": 1000, "output_length": 5, "hash_ids": [7, 8], "chat": {"id": [1, {"x": null}]}})"
     "\n"
@@ -45,9 +44,9 @@ TEST(Trace, ReadsMooncakesJson) {
   const File file(kMooncake);
   const auto trace = read_trace(file.path());
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
-  ASSERT_EQ(trace->requests.size(), 2u);
-  EXPECT_EQ(trace->requests[1].arrival_s, 0.027);
-  EXPECT_EQ(trace->requests[1].prompt_tokens, 1100);
+  ASSERT_EQ(trace->rows.size(), 2u);
+  EXPECT_EQ(trace->rows[1].at_s, 0.027);
+  EXPECT_EQ(trace->rows[1].prompt_tokens, 1100);
   EXPECT_EQ(trace->ids, (std::vector<std::uint64_t>{7, 8, 7, 9, 10}));
   const auto half = replay(*trace, {.len_scale = 1.0 / 16, .time_scale = 2});
   EXPECT_EQ(half->requests[1].prompt_tokens, 69);  // 68.75
@@ -55,47 +54,11 @@ TEST(Trace, ReadsMooncakesJson) {
   EXPECT_EQ(half->requests[1].arrival_s, 0.054);
 }
 
-TEST(Trace, ReadsTables) {
-  const File azure(
-      "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-02-29 23:59:59.5000000,10,2\n2024-03-01 00:00:01.2500000,20,3\n");
-  const auto trace = read_trace(azure.path());
+TEST(Trace, WithoutTimesCannotBeReplayed) {
+  const File lengths("num_prefill_tokens,num_decode_tokens\n12,3\n");
+  const auto trace = read_trace(lengths.path());
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
-  EXPECT_NEAR(trace->requests[1].arrival_s, 1.75, 1e-4);
-  const File lengths("num_prefill_tokens,num_decode_tokens,pd_ratio\n12,3,4\n8,2.0,4\n");
-  const auto without = read_trace(lengths.path());
-  ASSERT_TRUE(without.has_value()) << without.error().message;
-  EXPECT_EQ(without->requests[1].output_tokens, 2);
-  EXPECT_FALSE(replay(*without, {}).has_value()) << "it has no times";
-}
-
-TEST(Trace, NamesLineAndField) {
-  const std::string good = R"({"timestamp": 1, "input_length": 4, "output_length": 1})";
-  const std::pair<std::string, std::string> cases[] = {
-      {good + "\n{\"timestamp\": 1, \"output_length\": 1}", "line 2: the field 'input_length' is missing"},
-      {good + "\n\n" + R"({"timestamp": "now", "input_length": 4, "output_length": 1})",
-       "line 3: 'timestamp' is a text"},
-      {R"({"timestamp": -1, "input_length": 4, "output_length": 1})", "'timestamp' is -1"},
-      {R"({"timestamp": 1e99, "input_length": 4, "output_length": 1})", "'timestamp' is 1e+99"},
-      {R"({"timestamp": 1, "input_length": 4.5, "output_length": 1})", "'input_length' is 4.5"},
-      {R"({"timestamp": 1, "input_length": 400000000, "output_length": 1})", "'input_length' is"},
-      {R"({"timestamp": 1, "input_length": 0, "output_length": 1})", "the prompt has 0 tokens"},
-      {R"({"timestamp": 1, "input_length": 4, "output_length": 1, "hash_ids": [1, 2]})", "'hash_ids' has 2 ids"},
-      {R"({"timestamp": 1, "input_length": 4, "output_length": 1, "hash_ids": ["a"]})", "'hash_ids'"},
-      {R"({"timestamp": 1, "input_length": 4, "output_length": 1, "hash_ids": [[1]]})", "'hash_ids'"},
-      {R"({"timestamp": 1, "input_length": 4)", "line 1: it is no JSON"},
-      {good + "\n[1, 2]", "line 2"},
-      {good + "\n3", "line 2: it is no JSON object"},
-      {"a,b\n1,2\n", "line 1: expected JSON objects"},
-      {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,10\n", "line 2: it has 2 fields"},
-      {"TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,10,1\n", "line 2: TIMESTAMP is 'yesterday'"},
-      {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,ten,1\n", "ContextTokens is 'ten'"},
-      {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,10,-1\n", "GeneratedTokens is '-1'"},
-      {"", "it has no requests"},
-  };
-  for (const auto& [text, expected] : cases) {
-    EXPECT_NE(error_of(text).find(expected), std::string::npos) << text << "\n" << error_of(text);
-  }
-  EXPECT_FALSE(read_trace("/nowhere/at/all").has_value());
+  EXPECT_FALSE(replay(*trace, {}).has_value());
 }
 
 TEST(Trace, SpreadsTicksBySeed) {
@@ -136,24 +99,6 @@ TEST(Workload, OutlinesShareWhatIdsShare) {
 }
 
 TEST(Generate, HasTheMomentsAskedFor) {
-  const auto moments = [](const std::vector<double>& times) {
-    double sum = 0, squares = 0, before = 0;
-    for (const double at : times) {
-      const double gap = at - before;
-      before = at;
-      sum += gap;
-      squares += gap * gap;
-    }
-    const auto n = static_cast<double>(times.size());
-    const double mean = sum / n;
-    return std::pair(mean, std::sqrt(squares / n - mean * mean) / mean);
-  };
-  for (const auto& [text, cv, tolerance] : std::vector<std::tuple<std::string, double, double>>{
-           {"poisson:4", 1, 0.01}, {"gamma:4:0.5", 0.5, 0.01}, {"gamma:4:3", 3, 0.1}, {"constant:4", 0, 1e-2}}) {
-    const auto [mean, measured] = moments(draw_arrivals(*parse_arrivals(text), 400'000, 7));
-    EXPECT_NEAR(mean, 0.25, 0.25 * 0.015 * std::max(cv, 0.1)) << text;
-    EXPECT_NEAR(measured, cv, tolerance) << text;
-  }
   GenerateSpec spec;
   spec.requests = 100'000;
   spec.prompt = *parse_lengths("prompt", "lognormal:700:0.8");
@@ -174,17 +119,6 @@ TEST(Generate, HasTheMomentsAskedFor) {
   EXPECT_NEAR(std::exp(log_sum / 1e5), 700, 10);
   EXPECT_NEAR(std::sqrt(log_squares / 1e5 - std::pow(log_sum / 1e5, 2)), 0.8, 0.01);
   EXPECT_NEAR(output / 1e5, 15, 0.05);
-}
-
-TEST(Generate, RefusesWhatItCannotRead) {
-  for (const char* text : {"", "poisson", "poisson:0", "poisson:-1", "poisson:nan", "poisson:1:2", "gamma:1",
-                           "gamma:1:0", "burst:1:0", "closed:0", "closed:2:-1", "sometimes:3", "poisson:1e300"}) {
-    EXPECT_FALSE(parse_arrivals(text).has_value()) << text;
-  }
-  for (const char* text :
-       {"", "0", "-3", "1.5", "uniform:5", "uniform:9:3", "lognormal:0:1", "lognormal:5:99", "99999999999999"}) {
-    EXPECT_FALSE(parse_lengths("prompt", text).has_value()) << text;
-  }
 }
 
 // The numbers MLPerf publishes for its rule of early stopping.

@@ -1,10 +1,13 @@
 #include "plan/step/fitted_step.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
 
+#include "base/printable.h"
 #include "plan/silicon/silicon_model.h"
 
 namespace weir::plan {
@@ -51,6 +54,17 @@ Status check_layout(const ModelCard& card, const ParallelLayout& layout) {
 
 }  // namespace
 
+Status check_backend(const std::string& backend) {
+  static const std::set<std::string> known = [] {
+    std::set<std::string> names;
+    for (const SiliconRow* row : shared_silicon().used()) names.insert(row->backend);
+    return names;
+  }();
+  if (backend.empty() || known.contains(backend)) return {};
+  return fail_at("backend", ErrorCode::kInvalidArgument, "backend \"{}\" was never measured; known: {}",
+                 printable(backend), fmt::join(known, ", "));
+}
+
 Result<std::unique_ptr<StepModel>> make_step_model(const ModelCard& card, const Hardware& hardware,
                                                    const ParallelLayout& layout, const WeightTypes& types,
                                                    double kv_bits, const std::string& backend) {
@@ -58,15 +72,7 @@ Result<std::unique_ptr<StepModel>> make_step_model(const ModelCard& card, const 
   StepFacts facts = facts_of(card);
   const StepBits bits = bits_of(types, kv_bits);
   const RowKind kind = facts.dense() ? RowKind::kDense : RowKind::kMixture;
-  if (!backend.empty()) {
-    std::set<std::string> known;
-    for (const SiliconRow* row : shared_silicon().used()) known.insert(row->backend);
-    if (!known.contains(backend)) {
-      std::string list;
-      for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-      return fail(ErrorCode::kInvalidArgument, "backend \"{}\" was never measured; known: {}", backend, list);
-    }
-  }
+  WEIR_RETURN_IF_ERROR(check_backend(backend));
   const SiliconModel& model = shared_model(kind, Latency::kTpot);
   const auto groups = measured_groups(card.name, hardware, backend, bits);
   const auto fitted = model.coefficients(groups);

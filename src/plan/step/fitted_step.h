@@ -17,9 +17,12 @@
 
 namespace weir::plan {
 
+// Whether there are measured deployments of this software: kInvalidArgument lists those there are. Empty: any.
+Status check_backend(const std::string& backend);
+
 // `backend`: "vllm", "sglang", "trtllm", or empty: what they have in common. `types`: of the weights; `kv_bits`: of an
 // element of keys and values. Errors: kInvalidArgument for a layout that the model's heads or experts do not divide by,
-// or a backend that was never measured (it lists those that were).
+// or check_backend's.
 Result<std::unique_ptr<StepModel>> make_step_model(const ModelCard& card, const Hardware& hardware,
                                                    const ParallelLayout& layout, const WeightTypes& types,
                                                    double kv_bits, const std::string& backend = "");

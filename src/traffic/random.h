@@ -1,4 +1,5 @@
-// Random numbers of the simulator: a value is a function of (seed, stream, index); see base/rng.h.
+// Random numbers of a load: each value is a function of (seed, stream, index) alone (base/rng.h), so a run is repeated
+// by its seed whatever is drawn beside it.
 #pragma once
 
 #include <cmath>
@@ -7,14 +8,17 @@
 
 #include "base/rng.h"
 
-namespace weir::plan::sim {
+namespace weir::traffic {
 
 class Random {
  public:
-  // Streams of one seed have nothing to do with each other.
+  // `stream`: what the numbers are for; different streams of a seed have nothing to do with each other.
   Random(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
 
-  double uniform() {  // in (0, 1)
+  std::uint32_t bits() { return philox(seed_, next_++, stream_)[0]; }
+
+  // In (0, 1): safe to take the logarithm of.
+  double uniform() {
     const auto r = philox(seed_, next_++, stream_);
     return (static_cast<double>(((std::uint64_t{r[0]} << 32) | r[1]) >> 12) + 0.5) * 0x1p-52;
   }
@@ -24,7 +28,7 @@ class Random {
     const double radius = std::sqrt(2 * exponential());
     return radius * std::cos(2 * std::numbers::pi * uniform());
   }
-  // Of mean `shape`: Marsaglia and Tsang 2000.
+  // Of mean and variance `shape`: Marsaglia and Tsang 2000; shapes below 1 by the power of a uniform they give.
   double gamma(double shape) {
     if (shape < 1) {
       const double power = std::pow(uniform(), 1 / shape);
@@ -41,4 +45,4 @@ class Random {
   std::uint64_t seed_, stream_, next_ = 0;
 };
 
-}  // namespace weir::plan::sim
+}  // namespace weir::traffic

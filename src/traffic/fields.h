@@ -3,14 +3,18 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
-namespace weir::plan::sim {
+#include "base/printable.h"
+#include "base/result.h"
 
-inline std::vector<std::string_view> split(std::string_view text, char separator) {
+namespace weir::traffic {
+
+// Never empty.
+inline std::vector<std::string_view> split_fields(std::string_view text, char separator) {
   std::vector<std::string_view> fields;
   while (true) {
     const std::size_t end = text.find(separator);
@@ -31,8 +35,19 @@ std::optional<Number> number(std::string_view text) {
 // A finite number of least to most.
 inline std::optional<double> number_in(std::string_view text, double least, double most) {
   const auto value = number<double>(text);
-  if (!value || !std::isfinite(*value) || *value < least || *value > most) return std::nullopt;
+  if (!value || !(*value >= least && *value <= most)) return std::nullopt;
   return value;
 }
+inline std::optional<double> whole_in(std::string_view text, double least, double most) {
+  const auto value = number_in(text, least, most);
+  return value && *value == std::floor(*value) ? value : std::nullopt;
+}
 
-}  // namespace weir::plan::sim
+// The same of an option, with an error that names it.
+inline Result<double> number_field(const char* option, std::string_view text, double least, double most) {
+  if (const auto value = number_in(text, least, most)) return *value;
+  return fail_at(option, ErrorCode::kInvalidArgument, "--{}: '{}' is not a number of {:g} to {:g}", option,
+                 printable(std::string(text.substr(0, 80))), least, most);
+}
+
+}  // namespace weir::traffic
