@@ -21,11 +21,12 @@ constexpr std::array<double, kTerms> kStart = {1.3, 1.5, 1.5, 2, 2, 0.5, 1, 1, 5
 constexpr std::array<double, kTermKinds> kDenseSd = {0.04, 0.08, 0.045, 0.1}, kMixtureSd = {0.32, 0.64, 0.36, 0.8};
 constexpr std::array<double, kTermKinds> kTtftSd = {0.3, 0.5, 0.4, 0.4};
 constexpr double kTpotBaseScale = 4, kTtftBaseScale = 2;
-// Levels: backend, system, bits, model, deployment, deployment + version, backend + load generator, tokens drafted.
-const std::vector<HierarchyPrior::Level> kTpotLevels = {{0.3, true}, {0.3, true},  {0.7, true},  {0.8, false},
-                                                        {1, false},  {1.5, false}, {0.3, false}, {0.5, false}};
-const std::vector<HierarchyPrior::Level> kTtftLevels = {{1, true},    {0.7, true},  {0.7, true}, {0.8, false},
-                                                        {0.6, false}, {0.8, false}, {1, false},  {0.5, false}};
+// Levels: backend, system, bits, model, deployment, deployment + version, tokens drafted; of TTFT also backend + load
+// generator.
+const std::vector<HierarchyPrior::Level> kTpotLevels = {{0.3, true}, {0.3, true},  {0.7, true}, {0.8, false},
+                                                        {1, false},  {1.5, false}, {0.5, false}};
+const std::vector<HierarchyPrior::Level> kTtftLevels = {{1, true},    {0.7, true},  {0.7, true},  {0.8, false},
+                                                        {0.6, false}, {0.8, false}, {0.5, false}, {1, false}};
 constexpr double kTpotNoise = 0.06, kTtftNoise = 0.12;
 const std::vector<double> kTpotOffsetSd = {0.1, 0.1, 0.05, 0.05, 0.03}, kTtftOffsetSd = {0.2, 0.2, 0.15, 0.15, 0.05};
 // Of what neighbours have in common and of a row alone; per kind of row.
@@ -36,9 +37,10 @@ constexpr double kTpotOffsetNoise = 0.05, kTtftOffsetNoise = 0.12;
 constexpr std::array<double, kTtftTerms> kTtftStart = {1, 0.05, 0.05, 0.1, 1, 20, 0.3, 0.7};
 constexpr std::array<int, kTtftTerms> kTtftKind = {2, 2, 2, 2, 1, 1, 1, 0};
 constexpr double kLeastRepeatNoise = 0.01;  // of a measurement: where no configuration was measured twice
-constexpr double kBurst = 8;  // prompts: a handful that happen to come together
+constexpr double kBurst = 8;                // prompts: a handful that happen to come together
 // Of drafted tokens each is taken with this probability if all before it were: where the fit starts from.
 constexpr double kAcceptance = 0.7;
+constexpr int kFeedRounds = 25;
 
 std::string bits_key(const StepBits& bits) {
   return fmt::format("{:g}/{:g}", bits.linear, bits.experts);
@@ -128,13 +130,13 @@ std::vector<double> ttft_terms(const SiliconRow& row) {
 HierarchyRow hierarchy_row(const SiliconRow& row, Latency latency) {
   HierarchyRow out;
   out.groups = tpot_groups(row.model, row.system, row.backend, row.version, row.bits);
-  out.groups.push_back(row.backend + (row.fixed_lengths ? "|fixed" : "|random"));
   out.groups.push_back(row.drafts < 0 ? "unknown drafts" : fmt::format("{:g} drafts", row.drafts));
   if (latency == Latency::kTpot) {
     const StepTerms terms = tpot_terms(row);
     out.terms.assign(terms.begin(), terms.end());
     out.log_y = std::log(row.tpot_ms);
   } else {
+    out.groups.push_back(row.backend + (row.fixed_lengths ? "|fixed" : "|random"));
     out.terms = ttft_terms(row);
     out.log_y = std::log(row.ttft_ms);
   }
@@ -193,14 +195,11 @@ std::vector<std::string> measured_groups(const std::string& model, const Hardwar
                      version == measured.versions.end() ? "" : version->second, bits);
 }
 
-double running_requests(const SiliconRow& row) {
-  const double room = kv_capacity(row.facts, row.hardware, row.layout, row.bits, row.input_tokens + row.output_tokens);
-  return std::max(1.0, std::min(row.concurrency / row.decode_workers, room));
-}
+namespace {
 
-StepTerms tpot_terms(const SiliconRow& row) {
+StepTerms tpot_terms_of(const SiliconRow& row, double running) {
   StepLoad load;
-  load.sequences = running_requests(row);
+  load.sequences = running;
   load.context = row.input_tokens + row.output_tokens / 2;
   if (!row.disaggregated) {
     load.prompts = load.sequences / row.output_tokens;
@@ -215,6 +214,32 @@ StepTerms tpot_terms(const SiliconRow& row) {
   return terms;
 }
 
+// Requests per worker that decode at once where prompts are computed elsewhere: of all under way some are prompts
+// still, and no more leave the prompts' workers than those can compute. By the start coefficients; the fixed point of
+// running = rate x time to decode.
+double fed_requests(const SiliconRow& row, double most) {
+  const double prompt = prompt_ms(row), fastest = row.prefill_workers / prompt;
+  double running = most;
+  for (int round = 0; round < kFeedRounds; ++round) {
+    const double decoding = row.output_tokens * weighed(tpot_terms_of(row, running));
+    const double rate = std::min(fastest, row.concurrency / (prompt + decoding));
+    running = std::clamp(0.5 * (running + rate * decoding / row.decode_workers), 1.0, most);
+  }
+  return running;
+}
+
+}  // namespace
+
+double running_requests(const SiliconRow& row) {
+  const double room = kv_capacity(row.facts, row.hardware, row.layout, row.bits, row.input_tokens + row.output_tokens);
+  const double most = std::max(1.0, std::min(row.concurrency / row.decode_workers, room));
+  return row.disaggregated ? fed_requests(row, most) : most;
+}
+
+StepTerms tpot_terms(const SiliconRow& row) {
+  return tpot_terms_of(row, running_requests(row));
+}
+
 namespace {
 
 Hierarchy fit_terms(std::span<const SiliconRow* const> rows, Latency latency) {
@@ -226,8 +251,8 @@ Hierarchy fit_terms(std::span<const SiliconRow* const> rows, Latency latency) {
   return Hierarchy::fit(pointers, prior_of(latency, rows.front()->kind()));
 }
 
-// Rows that fit several recipes ran one of them: the one whose TPOT a fit of all other rows puts nearest to theirs. Only
-// for rows that are learned from.
+// Rows that fit several recipes ran one of them: the one whose TPOT a fit of all other rows puts nearest to theirs.
+// Only for rows that are learned from.
 std::vector<SiliconRow> resolve(std::span<const SiliconRow* const> rows) {
   std::vector<const SiliconRow*> sure;
   for (const SiliconRow* row : rows) {
@@ -287,7 +312,10 @@ void Repeats::fit(const std::vector<std::string>& configurations, const std::vec
   for (const auto& [name, members] : groups) {
     double sum = 0;
     for (const double value : members) sum += value;
-    offsets_[name] = sum / (static_cast<double>(members.size()) + noise_ * noise_ / (size * size));
+    // Residuals have heavy tails: the prior is as wide as the mean where that is far out.
+    const auto n = static_cast<double>(members.size());
+    const double width = std::max(size, std::abs(sum / n));
+    offsets_[name] = sum / (n + noise_ * noise_ / (width * width));
   }
 }
 

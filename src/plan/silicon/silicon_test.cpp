@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -164,6 +165,49 @@ TEST(Silicon, SquaredDegreesAreReadAsOne) {
   EXPECT_EQ(row.layout.dp, 8);
   EXPECT_EQ(row.layout.ep, 8);
   EXPECT_EQ(row.concurrency, 256);
+}
+
+TEST(Silicon, RecipesFillInWhatDisaggregatedRowsLeaveOut) {
+  const std::string head =
+      "silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,"
+      "moe_quant_mode,batch_size,tp_size,prefill_tp_size,prefill_moe_ep_size,decode_tp_size,decode_moe_ep_size,"
+      "silicon_ttft_ms,silicon_tpot_ms\n";
+  const auto row = [](int concurrency, const char* system) {
+    return fmt::format(
+        "silicon_concurrency={},trtllm,0.8,deepseek-ai/"
+        "DeepSeek-R1,{},fp4,disagg,1024,1024,nvfp4,nvfp4,,,4,4,8,4,500,10\n",
+        concurrency, system);
+  };
+  const auto table =
+      read_silicon(head + row(1214, "b200_sxm") + row(10, "b200_sxm") + row(1215, "b200_sxm"), "rows.csv");
+  ASSERT_TRUE(table) << table.error().message;
+  const SiliconRow& one = table->rows[0];
+  EXPECT_TRUE(one.choices.empty());
+  EXPECT_EQ(one.drafts, 2);
+  EXPECT_EQ(one.decode_workers, 2);
+  EXPECT_EQ(one.layout.dp, 8);
+  EXPECT_EQ(one.layout.tp, 1);
+  EXPECT_EQ(one.devices(), 4 + 2 * 8);
+  const SiliconRow& open = table->rows[1];  // with and without drafts
+  EXPECT_EQ(open.choices.size(), 2U);
+  EXPECT_EQ(open.layout.tp, 8);
+  EXPECT_EQ(shared_model(RowKind::kDisaggregated, Latency::kTpot).support(open), Support::kOpen);
+  const SiliconModel& model = shared_model(RowKind::kDisaggregated, Latency::kTpot);
+  const double with = model.log_ms(open.with(open.choices[0])), without = model.log_ms(open.with(open.choices[1]));
+  EXPECT_LT(with, without);
+  EXPECT_EQ(model.log_ms(open), with);
+  EXPECT_LT(table->rows[2].drafts, 0);  // not published
+  EXPECT_EQ(table->rows[2].layout.tp, 8);
+}
+
+TEST(Repeats, KnowsWhatWasMeasuredAndNothingElse) {
+  Repeats repeats;
+  repeats.fit({"a", "a", "b", "c", "far"}, {0.10, 0.12, -0.05, 0.02, 1.0});
+  EXPECT_NEAR(repeats.at("a"), 0.11, 0.02);
+  EXPECT_LT(repeats.at("b"), 0);
+  EXPECT_NEAR(repeats.at("far"), 1, 0.02);
+  EXPECT_EQ(repeats.at("new"), 0);
+  EXPECT_GT(repeats.noise(), 0);
 }
 
 TEST(StepFacts, NamesWithoutCountsSayNothing) {

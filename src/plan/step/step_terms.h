@@ -50,10 +50,10 @@ struct StepBits {
 
 // `sequences` may be a mean: StepShape counts whole ones.
 struct StepLoad {
-  double sequences = 0;  // that decode
-  double context = 0;    // mean positions that each sees
+  double sequences = 0;          // that decode
+  double context = 0;            // mean positions that each sees
   double rows_per_sequence = 1;  // above 1: drafted tokens are verified beside the last one
-  double prompts = 0;    // sequences that compute rows of their prompt
+  double prompts = 0;            // sequences that compute rows of their prompt
   double prompt_tokens = 0, prompt_pairs = 0;
 };
 StepLoad load_of(const StepShape& shape);
