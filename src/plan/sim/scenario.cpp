@@ -336,6 +336,12 @@ bool Load::has_rate() const {
   return generate_.arrivals.kind != Arrivals::Kind::kClosed && generate_.arrivals.kind != Arrivals::Kind::kAtOnce;
 }
 
+int Load::natural_block_size() const {
+  if (!trace_times_ || trace_->ids.empty()) return kDefaultBlockSize;
+  const double tokens = static_cast<double>(trace_->id_tokens) * spec_.len_scale;
+  return static_cast<int>(std::clamp(std::round(tokens), 1.0 * kDefaultBlockSize, 1.0 * trace_->id_tokens));
+}
+
 Result<Workload> Load::draw(std::uint64_t seed, std::optional<double> rate) const {
   if (trace_times_) {
     Replay how{spec_.len_scale, spec_.time_scale, spec_.spread, seed};
