@@ -21,11 +21,11 @@ constexpr std::array<double, kTerms> kStart = {1.3, 1.5, 1.5, 2, 2, 0.5, 1, 1, 5
 constexpr std::array<double, kTermKinds> kDenseSd = {0.04, 0.08, 0.045, 0.1}, kMixtureSd = {0.32, 0.64, 0.36, 0.8};
 constexpr std::array<double, kTermKinds> kTtftSd = {0.3, 0.5, 0.4, 0.4};
 constexpr double kTpotBaseScale = 4, kTtftBaseScale = 2;
-// Levels: backend, system, bits, model, deployment, deployment + version; of TTFT also backend + load generator.
-const std::vector<HierarchyPrior::Level> kTpotLevels = {{0.3, true},  {0.3, true}, {0.7, true},
-                                                        {0.8, false}, {1, false},  {1.5, false}};
+// Levels: backend, system, bits, model, deployment, deployment + version, backend + load generator, tokens drafted.
+const std::vector<HierarchyPrior::Level> kTpotLevels = {{0.3, true}, {0.3, true},  {0.7, true},  {0.8, false},
+                                                        {1, false},  {1.5, false}, {0.3, false}, {0.5, false}};
 const std::vector<HierarchyPrior::Level> kTtftLevels = {{1, true},    {0.7, true},  {0.7, true}, {0.8, false},
-                                                        {0.6, false}, {0.8, false}, {1, false}};
+                                                        {0.6, false}, {0.8, false}, {1, false},  {0.5, false}};
 constexpr double kTpotNoise = 0.06, kTtftNoise = 0.12;
 const std::vector<double> kTpotOffsetSd = {0.1, 0.1, 0.05, 0.05, 0.03}, kTtftOffsetSd = {0.2, 0.2, 0.15, 0.15, 0.05};
 // Of what neighbours have in common and of a row alone; per kind of row.
@@ -35,7 +35,10 @@ constexpr double kTpotOffsetNoise = 0.05, kTtftOffsetNoise = 0.12;
 
 constexpr std::array<double, kTtftTerms> kTtftStart = {1, 0.05, 0.05, 0.1, 1, 20, 0.3, 0.7};
 constexpr std::array<int, kTtftTerms> kTtftKind = {2, 2, 2, 2, 1, 1, 1, 0};
+constexpr double kLeastRepeatNoise = 0.01;  // of a measurement: where no configuration was measured twice
 constexpr double kBurst = 8;  // prompts: a handful that happen to come together
+// Of drafted tokens each is taken with this probability if all before it were: where the fit starts from.
+constexpr double kAcceptance = 0.7;
 
 std::string bits_key(const StepBits& bits) {
   return fmt::format("{:g}/{:g}", bits.linear, bits.experts);
@@ -52,9 +55,14 @@ std::vector<std::string> offset_keys(const SiliconRow& row) {
           fmt::format("{}#{}#{:g}", base, layout, row.concurrency)};
 }
 
+std::string measured_key(const SiliconRow& row) {
+  return fmt::format("{}|{}|{}", row.configuration(), row.layout_name(), row.version);
+}
+
 // How far apart (in logarithms) two rows of one block may be and still tell of each other.
 constexpr double kNearLoad = 1, kNearLengths = 1.5, kNearLayout = 1, kNearExperts = 2;
 constexpr double kVersionDistance = 0.5;  // between any two versions, at least
+constexpr double kDraftDistance = 1;      // of a drafted token more
 
 NeighbourPoint neighbour_point(const SiliconRow& row) {
   NeighbourPoint point;
@@ -70,6 +78,8 @@ NeighbourPoint neighbour_point(const SiliconRow& row) {
               std::log(row.prefill_layout.devices()) / kNearLayout,
               std::log(row.decode_workers) / kNearLayout,
               std::log(row.prefill_workers) / kNearLayout,
+              std::log(row.prefill_layout.dp) / kNearLayout,
+              row.drafts * kDraftDistance,
               version * kVersionDistance};
   return point;
 }
@@ -118,12 +128,13 @@ std::vector<double> ttft_terms(const SiliconRow& row) {
 HierarchyRow hierarchy_row(const SiliconRow& row, Latency latency) {
   HierarchyRow out;
   out.groups = tpot_groups(row.model, row.system, row.backend, row.version, row.bits);
+  out.groups.push_back(row.backend + (row.fixed_lengths ? "|fixed" : "|random"));
+  out.groups.push_back(row.drafts < 0 ? "unknown drafts" : fmt::format("{:g} drafts", row.drafts));
   if (latency == Latency::kTpot) {
     const StepTerms terms = tpot_terms(row);
     out.terms.assign(terms.begin(), terms.end());
     out.log_y = std::log(row.tpot_ms);
   } else {
-    out.groups.push_back(row.backend + (row.fixed_lengths ? "|fixed" : "|random"));
     out.terms = ttft_terms(row);
     out.log_y = std::log(row.ttft_ms);
   }
@@ -196,13 +207,105 @@ StepTerms tpot_terms(const SiliconRow& row) {
     load.prompt_tokens = load.prompts * row.input_tokens;
     load.prompt_pairs = load.prompts * 0.5 * row.input_tokens * row.input_tokens;
   }
-  return step_terms(row.facts, row.hardware, row.layout, row.bits, load);
+  const double drafts = std::max(0.0, row.drafts);
+  load.rows_per_sequence = 1 + drafts;
+  StepTerms terms = step_terms(row.facts, row.hardware, row.layout, row.bits, load);
+  const double taken = (1 - std::pow(kAcceptance, 1 + drafts)) / (1 - kAcceptance);  // tokens of a pass
+  for (double& term : terms) term /= taken;
+  return terms;
 }
 
-SiliconModel SiliconModel::fit(std::span<const SiliconRow* const> rows, Latency latency) {
-  CHECK(!rows.empty());
+namespace {
+
+Hierarchy fit_terms(std::span<const SiliconRow* const> rows, Latency latency) {
+  std::vector<HierarchyRow> data;
+  data.reserve(rows.size());
+  for (const SiliconRow* row : rows) data.push_back(hierarchy_row(*row, latency));
+  std::vector<const HierarchyRow*> pointers;
+  for (const HierarchyRow& row : data) pointers.push_back(&row);
+  return Hierarchy::fit(pointers, prior_of(latency, rows.front()->kind()));
+}
+
+// Rows that fit several recipes ran one of them: the one whose TPOT a fit of all other rows puts nearest to theirs. Only
+// for rows that are learned from.
+std::vector<SiliconRow> resolve(std::span<const SiliconRow* const> rows) {
+  std::vector<const SiliconRow*> sure;
+  for (const SiliconRow* row : rows) {
+    if (row->choices.empty()) sure.push_back(row);
+  }
+  std::vector<SiliconRow> out;
+  if (sure.size() == rows.size()) return out;
+  const Hierarchy terms = fit_terms(sure.empty() ? rows : std::span<const SiliconRow* const>(sure), Latency::kTpot);
+  for (const SiliconRow* row : rows) {
+    if (row->choices.empty()) continue;
+    std::optional<SiliconRow> best;
+    double nearest = 0;
+    for (const Recipe& recipe : row->choices) {
+      SiliconRow candidate = row->with(recipe);
+      const double distance =
+          std::abs(std::log(row->tpot_ms) - terms.log_mean(hierarchy_row(candidate, Latency::kTpot)));
+      if (!best || distance < nearest) best = std::move(candidate), nearest = distance;
+    }
+    out.push_back(*std::move(best));
+  }
+  return out;
+}
+
+// What to say of equally likely values, so that the expected relative error is the least: the median, each weighed by
+// one over itself.
+double least_relative_error(std::vector<double> logs) {
+  std::sort(logs.begin(), logs.end());
+  double sum = 0, below = 0;
+  for (const double value : logs) sum += std::exp(-value);
+  for (const double value : logs) {
+    below += std::exp(-value);
+    if (below >= sum / 2) return value;
+  }
+  return logs.back();
+}
+
+}  // namespace
+
+void Repeats::fit(const std::vector<std::string>& configurations, const std::vector<double>& residuals) {
+  std::map<std::string, std::vector<double>> groups;
+  for (std::size_t i = 0; i < configurations.size(); ++i) groups[configurations[i]].push_back(residuals[i]);
+  // Medians, so that a faulty repeat does not decide; 0.675 of a deviation is the median of a normal's size.
+  std::vector<double> apart, sizes;
+  for (const auto& [name, members] : groups) {
+    for (std::size_t i = 1; i < members.size(); ++i)
+      apart.push_back(std::abs(members[i] - members[i - 1]) / std::sqrt(2.0));
+    for (const double value : members) sizes.push_back(std::abs(value));
+  }
+  const auto median = [](std::vector<double>& values, double otherwise) {
+    if (values.empty()) return otherwise;
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+  };
+  noise_ = std::max(kLeastRepeatNoise, median(apart, kLeastRepeatNoise) / 0.675);
+  const double size = std::max(noise_, median(sizes, noise_) / 0.675);
+  for (const auto& [name, members] : groups) {
+    double sum = 0;
+    for (const double value : members) sum += value;
+    offsets_[name] = sum / (static_cast<double>(members.size()) + noise_ * noise_ / (size * size));
+  }
+}
+
+double Repeats::at(const std::string& configuration) const {
+  const auto found = offsets_.find(configuration);
+  return found == offsets_.end() ? 0 : found->second;
+}
+
+SiliconModel SiliconModel::fit(std::span<const SiliconRow* const> given, Latency latency) {
+  CHECK(!given.empty());
   SiliconModel model;
   model.latency_ = latency;
+  const std::vector<SiliconRow> resolved = resolve(given);
+  std::vector<const SiliconRow*> rows;
+  for (const SiliconRow* row : given) {
+    if (row->choices.empty()) rows.push_back(row);
+  }
+  for (const SiliconRow& row : resolved) rows.push_back(&row);
   std::vector<HierarchyRow> data;
   data.reserve(rows.size());
   for (const SiliconRow* row : rows) {
@@ -226,17 +329,29 @@ SiliconModel SiliconModel::fit(std::span<const SiliconRow* const> rows, Latency 
     residuals[i] -= model.offsets_.at(keys[i]);
   }
   const auto kind = static_cast<std::size_t>(rows.front()->kind());
-  model.neighbours_.fit(std::move(points), residuals, tpot ? kTpotNearSd[kind] : kTtftNearSd[kind],
+  model.neighbours_.fit(points, residuals, tpot ? kTpotNearSd[kind] : kTtftNearSd[kind],
                         tpot ? kTpotNearNoise : kTtftNearNoise);
+  std::vector<std::string> configurations;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    configurations.push_back(measured_key(*rows[i]));
+    residuals[i] -= model.neighbours_.at(points[i]);
+  }
+  model.repeats_.fit(configurations, residuals);
   return model;
 }
 
 double SiliconModel::log_ms(const SiliconRow& row) const {
+  if (!row.choices.empty()) {
+    std::vector<double> logs;
+    for (const Recipe& recipe : row.choices) logs.push_back(log_ms(row.with(recipe)));
+    return least_relative_error(std::move(logs));
+  }
   return terms_.log_mean(hierarchy_row(row, latency_)) + offsets_.at(offset_keys(row)) +
-         neighbours_.at(neighbour_point(row));
+         neighbours_.at(neighbour_point(row)) + repeats_.at(measured_key(row));
 }
 
 Support SiliconModel::support(const SiliconRow& row) const {
+  if (!row.choices.empty()) return Support::kOpen;
   const auto found = rows_of_.find(deployment(row));
   if (found == rows_of_.end()) return Support::kNone;
   return found->second >= kManyRows ? Support::kMany : Support::kFew;

@@ -5,8 +5,8 @@
 // mean in the steady state between), of a step, of overheads, and of waiting for room where the KV of C requests does
 // not fit. Dense, mixture and disaggregated rows have a fit each: their software differs in more than terms can say.
 //
-// Coefficients are hierarchical (hierarchy.h): all, backend, system, bits, model, deployment, deployment + version;
-// what is left is smoothed by offsets of nested groups. Fitting is deterministic.
+// Coefficients are hierarchical (hierarchy.h): all, backend, system, bits, model, deployment, deployment + version, load
+// generator, tokens drafted; what is left is smoothed by offsets of nested groups. Fitting is deterministic.
 #pragma once
 
 #include <array>
@@ -25,9 +25,22 @@ enum class Latency { kTpot, kTtft };
 constexpr std::array<std::string_view, 2> kLatencyNames = {"TPOT", "TTFT"};
 
 // How much of a row's software the fit has seen: decides how wide its interval is.
-enum class Support { kNone, kFew, kMany };
-constexpr std::size_t kSupports = 3;
+enum class Support { kOpen, kNone, kFew, kMany };  // kOpen: which of several deployments ran is not known
+constexpr std::size_t kSupports = 4;
 constexpr std::size_t kManyRows = 10;  // of the same model, system, backend, version and bits
+
+// What is left of the residuals of one configuration that was itself measured: their mean, shrunk by how much repeats of
+// a configuration differ. Nothing for a configuration that was not.
+class Repeats {
+ public:
+  void fit(const std::vector<std::string>& configurations, const std::vector<double>& residuals);
+  double at(const std::string& configuration) const;
+  double noise() const { return noise_; }  // of one measurement, in logarithms
+
+ private:
+  std::map<std::string, double> offsets_;
+  double noise_ = 0;
+};
 
 class SiliconModel {
  public:
@@ -45,6 +58,7 @@ class SiliconModel {
   Hierarchy terms_;
   GroupOffsets offsets_;
   Neighbours neighbours_;
+  Repeats repeats_;
   std::map<std::string, std::size_t> rows_of_;
 };
 

@@ -244,6 +244,8 @@ class TableReader {
       out.prefill_layout = worker_layout(prefill);
       out.decode_workers = std::max(1.0, decode_workers.value_or(1));
       out.prefill_workers = std::max(1.0, prefill_workers.value_or(1));
+      out.stated_layout = out.layout_name();
+      if (!decode_workers) WEIR_RETURN_IF_ERROR(use_recipes(i, prefill, decode, out));
       return {};
     }
     WEIR_TRY(const Degrees degrees, degrees_of(reader_, i, ""));
@@ -254,6 +256,27 @@ class TableReader {
     out.layout = out.prefill_layout = aggregated_layout(degrees);
     const int heads = static_cast<int>(out.facts.heads);
     if (heads > 0 && heads % out.layout.tp != 0) out.fate = RowFate::kImpossibleLayout;
+    return {};
+  }
+
+  // Most disaggregated rows state the degrees of one worker of each role and no more.
+  Status use_recipes(std::size_t i, const Degrees& prefill, const Degrees& decode, SiliconRow& out) {
+    WEIR_TRY(const auto input, reader_.number(i, "isl", kLargestNumber));
+    WEIR_TRY(const auto output, reader_.number(i, "osl", kLargestNumber));
+    RecipeQuery query{out.backend, out.system, out.model, out.precision};
+    query.input = input.value_or(0);
+    query.output = output.value_or(0);
+    query.concurrency = out.concurrency;
+    query.prefill_tp = whole(prefill.tp.value_or(1));
+    query.prefill_ep = whole(prefill.ep.value_or(1));
+    query.decode_tp = whole(decode.tp.value_or(1));
+    auto found = recipes_of(query);
+    if (found.empty()) {
+      out.drafts = -1;
+      return {};
+    }
+    out = out.with(found.front());
+    if (found.size() > 1) out.choices = std::move(found);
     return {};
   }
 
@@ -315,12 +338,24 @@ RowKind SiliconRow::kind() const {
 std::string SiliconRow::layout_name() const {
   std::string name = layout.name();
   if (disaggregated) name += fmt::format(" x{:g} | {} x{:g}", decode_workers, prefill_layout.name(), prefill_workers);
+  if (drafts > 0) name += fmt::format(" drafts {:g}", drafts);
   return name;
+}
+
+SiliconRow SiliconRow::with(const Recipe& recipe) const {
+  SiliconRow out = *this;
+  out.layout = recipe.decode;
+  out.prefill_layout = recipe.prefill;
+  out.decode_workers = recipe.decode_workers;
+  out.prefill_workers = recipe.prefill_workers;
+  out.drafts = recipe.drafts;
+  out.choices.clear();
+  return out;
 }
 
 std::string SiliconRow::configuration() const {
   return fmt::format("{}|{}|{}|{:g}|{:g}|{}|{:g}|{:g}|{:g}", model, system, backend, bits.linear, bits.experts,
-                     layout_name(), input_tokens, output_tokens, concurrency);
+                     stated_layout.empty() ? layout_name() : stated_layout, input_tokens, output_tokens, concurrency);
 }
 
 double SiliconRow::devices() const {

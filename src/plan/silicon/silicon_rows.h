@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "plan/hardware.h"
 #include "plan/parallel_layout.h"
+#include "plan/silicon/recipes.h"
 #include "plan/step/step_terms.h"
 
 namespace weir::plan {
@@ -46,6 +47,9 @@ struct SiliconRow {
   ParallelLayout layout;          // that decodes; aggregated: all
   ParallelLayout prefill_layout;  // as layout where aggregated
   double decode_workers = 1, prefill_workers = 1;
+  double drafts = 0;  // tokens drafted a pass; below 0: not known
+  std::vector<Recipe> choices;  // several: the row fits them all, and which one ran is not known
+  std::string stated_layout;    // as the table has it, before a recipe; empty: as layout_name()
   bool disaggregated = false, fixed_lengths = false, estimated = false;
   StepBits bits;
   double input_tokens = 0, output_tokens = 0, concurrency = 0;  // tokens: the mean that requests have
@@ -54,6 +58,7 @@ struct SiliconRow {
   // What identifies the deployment but for its software's version; rows that share it share a fold.
   std::string configuration() const;
   std::string layout_name() const;
+  SiliconRow with(const Recipe& recipe) const;  // what it would be, had that run; without choices
   double devices() const;
 };
 

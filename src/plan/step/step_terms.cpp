@@ -106,7 +106,8 @@ StepTerms step_terms(const StepFacts& f, const Hardware& hardware, const Paralle
   const double dense_weights = f.attention_weights + f.ffn_weights;
   const double used_weights = f.experts > 0 ? f.expert_weights * f.experts_used / f.experts : 0;
   const double group = std::max(load.sequences / dp, load.sequences > 0 ? 1.0 : 0.0);  // of one attention group
-  const double rows = load.sequences + load.prompt_tokens;
+  const double decode_rows = load.sequences * load.rows_per_sequence, group_rows = group * load.rows_per_sequence;
+  const double rows = decode_rows + load.prompt_tokens;
   terms[kTermDense] =
       1e3 * memory_loss(bits.linear) * seconds((dense_weights * bits.linear + f.head_weights * 16) / 8 / tp, bandwidth);
   if (f.experts > 0 && rows > 0) {
@@ -122,19 +123,19 @@ StepTerms step_terms(const StepFacts& f, const Hardware& hardware, const Paralle
   terms[kTermLayer] = 1e-2 * f.layers;
   terms[kTermSparseLayer] = 1e-2 * f.sparse_layers;
   terms[kTermStep] = 1;
-  terms[kTermSequence] = 1e-2 * load.sequences;
+  terms[kTermSequence] = 1e-2 * group;  // every group has a scheduler of its own
   if (layout.dp > 1) terms[kTermGroupSequence] = 1e-2 * group;
   if (devices > 1) {
     terms[kTermExchange] = 2e-3 * f.layers;
     terms[kTermExchangeDoubling] = 2e-3 * f.layers * std::log2(devices);
   }
-  terms[kTermDecodeBytes] = 1e3 * seconds(exchange_bytes(f, layout, group), link);
+  terms[kTermDecodeBytes] = 1e3 * seconds(exchange_bytes(f, layout, group_rows), link);
   const double linear_peak = peak_flops(hardware, bits.linear) / arithmetic_loss(bits.linear);
   const double expert_peak = peak_flops(hardware, bits.experts) / arithmetic_loss(bits.experts);
-  terms[kTermDecodeMath] = 1e3 * (2 * group * (dense_weights + f.head_weights) / tp / linear_peak +
-                                  2 * load.sequences * used_weights / devices / expert_peak);
+  terms[kTermDecodeMath] = 1e3 * (2 * group_rows * (dense_weights + f.head_weights) / tp / linear_peak +
+                                  2 * decode_rows * used_weights / devices / expert_peak);
   terms[kTermDecodeAttention] =
-      1e3 * 2 * group * load.context * f.full_layers * f.decode_pair / tp / peak_flops(hardware, 16);
+      1e3 * 2 * group_rows * load.context * f.full_layers * f.decode_pair / tp / peak_flops(hardware, 16);
   terms[kTermPrefillMath] = 1e3 * (2 * load.prompt_tokens * dense_weights / devices / linear_peak +
                                    2 * load.prompt_tokens * used_weights / devices / expert_peak);
   terms[kTermPrefillAttention] =

@@ -52,6 +52,7 @@ struct StepBits {
 struct StepLoad {
   double sequences = 0;  // that decode
   double context = 0;    // mean positions that each sees
+  double rows_per_sequence = 1;  // above 1: drafted tokens are verified beside the last one
   double prompts = 0;    // sequences that compute rows of their prompt
   double prompt_tokens = 0, prompt_pairs = 0;
 };
