@@ -7,6 +7,7 @@
 
 #include "apps/commands.h"
 #include "apps/live_load.h"
+#include "apps/number_range.h"
 #include "apps/plan_command.h"
 #include "base/printable.h"
 
@@ -60,7 +61,7 @@ void add_plan_calibrate(CLI::App& plan, int& status) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "of load, about")
-      ->check(CLI::Range(1.0, 3600.0))
+      ->check(number_range(1.0, 3600.0))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "of the prompts")->capture_default_str();
   command->add_option("--step-log", options->keep_log, "a file that gets the steps that were measured");

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/number_range.h"
 #include "apps/plan_command.h"
 #include "apps/validate_live.h"
 
@@ -12,7 +13,7 @@ namespace {
 const std::vector<std::string> kModels = {"build/models/SmolLM2-135M-Instruct.Q4_1.gguf",
                                           "build/models/gemma-3-270m-q4_k_m.gguf"};
 // Twelve scenarios in three minutes.
-constexpr double kQuickSeconds = 3, kQuickCalibration_s = 15;
+constexpr double kQuickSeconds = 2, kQuickCalibration_s = 10;
 constexpr std::size_t kQuickServers = 2;
 
 }  // namespace
@@ -27,10 +28,10 @@ void add_plan_validate_live(CLI::App& plan, int& status) {
   command->add_option("--step-model", options->step_models,
                       "files of `plan calibrate`, one for each model, instead of calibrating first");
   auto* seconds = command->add_option("--seconds", options->seconds, "of arrivals in each scenario")
-                      ->check(CLI::Range(1.0, 3600.0))
+                      ->check(number_range(1.0, 3600.0))
                       ->capture_default_str();
   auto* calibration = command->add_option("--calibration-seconds", options->calibration_s, "of load for the step model")
-                          ->check(CLI::Range(1.0, 3600.0))
+                          ->check(number_range(1.0, 3600.0))
                           ->capture_default_str();
   auto* servers =
       command->add_option("--servers", options->most_servers, "try only so many settings of the server; 0 = all")

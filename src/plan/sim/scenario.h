@@ -56,7 +56,7 @@ struct LoadSpec {
   std::string trace;           // file
   std::string arrivals;        // empty: as the trace says
   std::string prompt, output;  // lengths; empty: as the trace says
-  std::size_t requests = 0;    // 0: all of a trace, 1000 without
+  std::int64_t requests = 0;   // 0: all of a trace, 1000 without
   std::int64_t prefix_tokens = 0;
   int prefix_groups = 1;
   double len_scale = 1, time_scale = 1;
