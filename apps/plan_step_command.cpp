@@ -11,7 +11,6 @@ namespace {
 struct Arguments {
   std::string model, gpu = "H100-SXM", types;
   plan::StepQuestion question;
-  bool json = false;
 };
 
 Result<plan::Report> run(Arguments arguments) {
@@ -28,8 +27,8 @@ Result<plan::Report> run(Arguments arguments) {
 }  // namespace
 
 void add_plan_step(CLI::App& plan, int& status) {
-  auto* command = plan.add_subcommand("step", "TTFT and TPOT under a constant number of requests, term by term");
-  auto arguments = std::make_shared<Arguments>();
+  const auto [command, arguments] = add_report<Arguments>(
+      plan, status, "step", "TTFT and TPOT under a constant number of requests, term by term", run);
   plan::StepQuestion& q = arguments->question;
   command->add_option("MODEL", arguments->model, "folder, config.json, GGUF or a known model's name")->required();
   command->add_option("--gpu", arguments->gpu, "hardware: a known name, or with fields by hand")->capture_default_str();
@@ -51,8 +50,6 @@ void add_plan_step(CLI::App& plan, int& status) {
   command->add_option("--concurrency", q.concurrency, "requests at once")
       ->check(number_range(1.0, 1e6))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "figures as JSON");
-  command->callback([arguments, &status] { status = print_report(run(*arguments), arguments->json); });
 }
 
 }  // namespace weir::apps

@@ -213,6 +213,14 @@ Status use_step_model(const ScenarioSpec& spec, Scenario& scenario) {
 
 }  // namespace
 
+Result<Routing> parse_routing(std::string_view name) {
+  if (name == "round-robin") return Routing::kRoundRobin;
+  if (name == "least-loaded") return Routing::kLeastLoaded;
+  if (name == "prefix-aware") return Routing::kPrefixAware;
+  return fail_at("router", ErrorCode::kInvalidArgument,
+                 "router '{}' is unknown; it can be round-robin, least-loaded or prefix-aware", name);
+}
+
 Result<Scenario> make_scenario(const ScenarioSpec& spec) {
   WEIR_RETURN_IF_ERROR(check_spec(spec));
   Scenario scenario;
