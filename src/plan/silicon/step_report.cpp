@@ -4,12 +4,24 @@
 
 #include <cmath>
 
+#include "plan/memory.h"
 #include "plan/silicon/validate_silicon.h"
 #include "plan/step/fitted_step.h"
 
 namespace weir::plan {
 
 Result<Report> step_report(const StepQuestion& q) {
+  if (q.hardware.kind != "gpu") {
+    return fail_at(
+        "gpu", ErrorCode::kUnsupported,
+        "{} is no GPU, and deployments were measured on GPUs only: `weir plan roofline` has its bounds, `weir "
+        "plan calibrate` measures this machine",
+        q.hardware.name);
+  }
+  const MemoryOptions options{.layout = q.layout, .types = q.types, .kv_bits = q.kv_bits};
+  WEIR_TRY(const MemoryUse memory, memory_use(q.card, q.hardware, options));
+  const auto tokens = static_cast<std::int64_t>(std::ceil(q.input_tokens + q.output_tokens));
+  WEIR_RETURN_IF_ERROR(check_fits(q.card, q.hardware, options, memory, tokens));
   WEIR_RETURN_IF_ERROR(make_step_model(q.card, q.hardware, q.layout, q.types, q.kv_bits, q.backend));
   SiliconRow row;
   row.facts = facts_of(q.card);
