@@ -89,7 +89,7 @@ std::vector<TokenId> end_tokens(const load::ModelFiles& files, const text::Token
 }
 
 Result<LoadedModel> load_checked(const ModelOptions& options, const std::string& served_name, engine::OutputSink sink) {
-  WEIR_TRY(auto files, load::open_model(options.model));
+  WEIR_TRY(auto files, load::open_model(options.model, {.exact = options.engine.exact_compute}));
   LoadedModel out;
   out.served = std::make_unique<api::ServedModel>();
   auto& served = *out.served;

@@ -163,27 +163,19 @@ def gptq(bits, version, act_order=False):
         codes = (weight / scale.float()[:, group_of.long()] + zero[:, group_of.long()]).round().clamp(0, top)
         layer = layer_class(bits=bits, group_size=group, sym=False, desc_act=act_order, in_features=cols, out_features=rows, bias=False)
 
-        def pack(values):  # along the first axis
-            fields = values.to(torch.int64).unflatten(0, (-1, 32 // bits))
-            return (fields << (bits * torch.arange(32 // bits))[:, None]).sum(1).to(torch.uint32).view(torch.int32)
+        def pack(values):  # along the first axis, as one row of bits: numbers of 3 bits cross words
+            singles = (values.to(torch.int64)[:, None] >> torch.arange(bits)[:, None] & 1).flatten(0, 1).unflatten(0, (-1, 32))
+            return (singles << torch.arange(32)[:, None]).sum(1).to(torch.uint32).view(torch.int32)
 
         layer.qweight, layer.qzeros = pack(codes.T), pack(zero).T.contiguous()
         layer.scales, layer.g_idx = scale.T.contiguous(), group_of
         layer.optimize = lambda *arguments, **options: None  # compiling it takes a minute
         layer.post_init()
-        if not act_order:  # else in 16 bits, as it computes for scales of 16
-            layer.scales = layer.scales.float()
-        dense = layer.dequantize_weight().T.contiguous().float()
-        state = {"qweight": layer.qweight, "qzeros": layer.qzeros, "scales": layer.scales.half(), "g_idx": layer.g_idx.to(torch.int32)}
-        if version == 1:  # a zero point is stored less one
-            fields = state["qzeros"].view(torch.uint8).to(torch.int64)
-            if bits == 4:
-                nibbles = torch.stack((fields & 15, fields >> 4), -1)
-                nibbles = (nibbles - 1) & 15
-                fields = nibbles[..., 0] | nibbles[..., 1] << 4
-            else:
-                fields = (fields - 1) & 255
-            state["qzeros"] = fields.to(torch.uint8).contiguous().view(torch.int32)
+        layer.scales = layer.scales.float()  # it computes in their type
+        dense = layer.dequantize_weight().T.contiguous()
+        assert dense.dtype == torch.float32, dense.dtype
+        stored = (zero - 1) % (top + 1) if version == 1 else zero
+        state = {"qweight": layer.qweight, "qzeros": pack(stored).T.contiguous(), "scales": layer.scales.half(), "g_idx": layer.g_idx.to(torch.int32)}
         return state, dense
 
     return quantise
@@ -199,7 +191,7 @@ def gptqmodel_layer():
         except ModuleNotFoundError as missing:
             for name in [m for m in sys.modules if m.startswith("gptqmodel")]:
                 del sys.modules[name]
-            sys.modules[missing.name] = mock.MagicMock()
+            sys.modules[missing.name] = mock.MagicMock(__name__=missing.name)
     raise SystemExit("gptqmodel cannot be imported")
 
 
@@ -229,6 +221,13 @@ FOLDERS = {
         dict(quant_method="gptq", bits=8, group_size=32, desc_act=False, sym=False, checkpoint_format="gptq_v2"),
     ),
     "quant-gptq-act-order": ("Llama", SMALL, gptq(4, 1, act_order=True), dict(quant_method="gptq", bits=4, group_size=32, desc_act=True, sym=False)),
+    "quant-gptq-3bit": ("Llama", SMALL, gptq(3, 1), dict(quant_method="gptq", bits=3, group_size=32, desc_act=False, sym=False)),
+    "quant-auto-round-2bit": (
+        "Llama",
+        SMALL,
+        gptq(2, 1),
+        dict(quant_method="auto-round", bits=2, group_size=32, sym=False, data_type="int", packing_format="auto_round:auto_gptq"),
+    ),
     "quant-fp8-deepseek-v3": (
         "DeepseekV3",
         tiny.MODELS["deepseek-v3"][1],

@@ -243,6 +243,7 @@ MODELS = {
         {"experts"},
     ),
     "olmoe": ("Olmoe", dict(num_experts=4, num_experts_per_tok=2), None, "f32", {"experts"}),
+    "olmoe-clip": ("Olmoe", dict(num_experts=4, num_experts_per_tok=2, clip_qkv=0.6), None, "f32", {"experts"}),
     "glm4-moe": (
         "Glm4Moe",
         dict(
@@ -286,6 +287,13 @@ MODELS = {
                 truncate=False,
             ),
         ),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "gpt-oss-limits": (
+        "GptOss",
+        dict(head_dim=16, sliding_window=24, num_local_experts=4, num_experts_per_tok=2, swiglu_alpha=1.1, swiglu_limit=0.5),
         None,
         "f32",
         {"experts"},
@@ -581,7 +589,7 @@ KEPT_KEYS = set(BASE) | {
     # experts, latent attention, indexers, delta nets
     "num_local_experts", "num_experts", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts",
     "shared_expert_intermediate_size", "norm_topk_prob", "first_k_dense_replace", "n_group", "topk_group", "topk_method",
-    "routed_scaling_factor", "mlp_only_layers", "decoder_sparse_step", "mlp_layer_types", "use_qk_norm", "qkv_bias", "swiglu_alpha",
+    "routed_scaling_factor", "mlp_only_layers", "decoder_sparse_step", "mlp_layer_types", "use_qk_norm", "qkv_bias", "clip_qkv", "swiglu_alpha",
     "swiglu_limit", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "index_n_heads", "index_head_dim",
     "index_topk", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim",
     "num_nextn_predict_layers", "rope_interleave",

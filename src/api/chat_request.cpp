@@ -34,7 +34,9 @@ Status flatten_content(std::size_t i, Json& content) {
   return {};
 }
 
-// OpenAI sends a call's arguments as JSON text; templates expect the object.
+// OpenAI sends a call's arguments as JSON text; templates expect the object. Text that is none stays text: models write
+// such arguments (cut off by max_tokens, say), clients keep them in the history, and refusing them here would refuse
+// every later request of that chat.
 Status parse_tool_calls(std::size_t i, Json& calls) {
   if (!calls.is_array()) return bad_message(i, "tool_calls", "tool_calls must be a list, not {}", describe_json(calls));
   for (Json& call : calls) {
@@ -50,9 +52,7 @@ Status parse_tool_calls(std::size_t i, Json& calls) {
     if (arguments->is_string()) {
       const auto& text = arguments->get_ref<const std::string&>();
       auto parsed = text.empty() ? Result<Json>(Json::object()) : parse_json(text);
-      if (!parsed || !parsed->is_object())
-        return bad_message(i, "tool_calls", "the arguments of a tool call must be the JSON text of an object");
-      *arguments = std::move(*parsed);
+      if (parsed && parsed->is_object()) *arguments = std::move(*parsed);
     } else if (!arguments->is_object()) {
       return bad_message(i, "tool_calls", "the arguments of a tool call must be JSON text, not {}",
                          describe_json(*arguments));

@@ -138,20 +138,33 @@ auto find_template(const ServedModel& model, const ChatInput& chat) {
   return it != model.chat_templates.end() ? it : model.chat_templates.find("");
 }
 
-// What some templates need that others do not bear: arguments of past calls as JSON text; no reasoning beside content
-// and calls. Returns false if there is nothing to change.
-bool with_argument_texts(Json& messages) {
+// What some templates need that others do not bear: all arguments of past calls as JSON text; no reasoning beside
+// content and calls; no arguments but objects, where a model wrote others (then the text is the value of one argument).
+// Each returns false if there is nothing to change.
+template <class F>
+bool change_arguments(Json& messages, F change) {
   bool changed = false;
   for (Json& message : messages) {
     if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) continue;
-    for (Json& call : message["tool_calls"]) {
-      Json& arguments = call["function"]["arguments"];
-      if (!arguments.is_object()) continue;
-      arguments = arguments.dump(-1, ' ', false, Json::error_handler_t::replace);
-      changed = true;
-    }
+    for (Json& call : message["tool_calls"]) changed |= change(call["function"]["arguments"]);
   }
   return changed;
+}
+
+bool with_argument_objects(Json& messages) {
+  return change_arguments(messages, [](Json& arguments) {
+    if (!arguments.is_string()) return false;
+    arguments = Json::object({{"arguments", arguments}});
+    return true;
+  });
+}
+
+bool with_argument_texts(Json& messages) {
+  return change_arguments(messages, [](Json& arguments) {
+    if (!arguments.is_object()) return false;
+    arguments = arguments.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return true;
+  });
 }
 
 bool without_reasoning_of_calls(Json& messages) {
@@ -165,8 +178,14 @@ bool without_reasoning_of_calls(Json& messages) {
 
 Result<text::Rendered> render_somehow(const text::ChatTemplate& chat_template, text::RenderInput& input) {
   auto rendered = chat_template.render(input);
+  if (rendered) return rendered;
+  const Json given = input.messages;
   for (const auto change : {with_argument_texts, without_reasoning_of_calls}) {
-    if (rendered || !change(input.messages)) continue;
+    if (!change(input.messages)) continue;
+    if (auto again = chat_template.render(input)) return again;
+  }
+  input.messages = given;
+  if (with_argument_objects(input.messages)) {
     if (auto again = chat_template.render(input)) return again;
   }
   return rendered;

@@ -217,6 +217,24 @@ TEST_F(ReplyReadingTest, templates_that_want_argument_texts_get_them) {
   EXPECT_EQ(rendered["prompt"], "aargs {\"z\":1}");
 }
 
+// A model whose reply was cut off leaves such a call in the history; the chat must go on.
+TEST_F(ReplyReadingTest, past_calls_with_broken_arguments_are_shown_as_they_are) {
+  const auto prompt = [&](const std::string& arguments) {
+    stop();
+    start(saying("ok"), std::chrono::microseconds(50), {}, {},
+          "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.name }}: " + arguments +
+              "{% endfor %}{% endfor %}");
+    return ok("/apply-template", R"({"messages":[{"role":"assistant","tool_calls":[
+        {"function":{"name":"f","arguments":"{\"z\": "}},{"function":{"name":"g","arguments":"{\"y\": 1}"}}]}]})")
+        ["prompt"];
+  };
+  EXPECT_EQ(prompt("{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }};"),
+            "f: {\"z\": ;g: {\"y\": 1};");
+  EXPECT_EQ(prompt("{{ c.function.arguments + ';' }}"), "f: {\"z\": ;g: {\"y\":1};");
+  EXPECT_EQ(prompt("{% for k, v in c.function.arguments.items() %}{{ k }}={{ v }};{% endfor %}"),
+            "f: arguments={\"z\": ;g: y=1;");
+}
+
 TEST_F(ReplyReadingTest, past_calls_are_shown_by_templates_that_ask_whether_content_is_none) {
   const std::string calls =
       "{% for c in m.tool_calls %}<{{ c.function.name + ' ' + c.function.arguments }}>{% endfor %}";

@@ -56,8 +56,12 @@ class LinearWeight {
   std::size_t bytes_ = 0;
 };
 
-// kClampedSwiglu (gpt-oss): with g = min(gate, 7) and u = clamp(up, -7, 7), (u + 1) * g * sigmoid(1.702 g).
+// kClampedSwiglu (gpt-oss): with g = min(gate, limit) and u = clamp(up, -limit, limit), (u + 1) * g * sigmoid(alpha g).
 enum class Activation { kSilu, kGeluTanh, kClampedSwiglu };
+
+struct SwigluLimits {
+  float alpha = 1.702f, limit = 7.0f;  // as gpt-oss was trained
+};
 
 // y[t, :] (+)= W x[t, :] + bias
 struct LinearOutput {
@@ -104,7 +108,8 @@ struct GatedLinearCall {
   const float* gate_bias = nullptr;
   const float* up_bias = nullptr;
   Activation activation = Activation::kSilu;
-  Matrix<float> y;  // [x.rows, gate->rows()]
+  Matrix<float> y;      // [x.rows, gate->rows()]
+  SwigluLimits swiglu;  // of kClampedSwiglu
 };
 
 // Chooses experts of a mixture for each row. With s the scores of its logits and c = s + correction, the experts are
@@ -145,6 +150,7 @@ struct ExpertsCall {
   Activation activation = Activation::kSilu;
   Matrix<float> y;  // [tokens, down's rows]
   bool accumulate = false;
+  SwigluLimits swiglu;  // of kClampedSwiglu
 };
 
 // cos and sin of every (position, pair), scaled by the attention factor: two tables [positions, dims/2].
@@ -296,6 +302,8 @@ class Backend {
   // x *= sigmoid(gate), or gate * sigmoid(gate), element by element.
   virtual void multiply_sigmoid(Matrix<const float> gate, Matrix<float> x) = 0;
   virtual void multiply_silu(Matrix<const float> gate, Matrix<float> x) = 0;
+  // x = min(max(x, -limit), limit), element by element. NaN stays NaN.
+  virtual void clamp(float limit, Matrix<float> x) = 0;
   virtual void head_norm_rope(const HeadNormRopeCall& call) = 0;
   virtual void kv_write(const KvWriteCall& call) = 0;
   virtual void attention(const AttentionCall& call) = 0;

@@ -107,7 +107,8 @@ Status Engine::Impl::build_kv(const load::ModelFiles& files, tensor::DType kv_dt
   kv::KvConfig kv_config = {.layout = layout,
                             .num_blocks = sizing.num_blocks,
                             .prefix_index = config.enable_prefix_caching ? index : kv::PrefixIndexKind::kNone,
-                            .model_id = files.path};
+                            .model_id = files.path,
+                            .on_copy = [storage](BlockId from, BlockId to) { storage.copy(from, to); }};
   if (audit) {
     kv_config.on_discard = [storage](BlockId block) { storage.poison(block); };
   }
@@ -139,10 +140,6 @@ Status Engine::Impl::build(load::ModelFiles& files) {
         config.max_model_len, files.spec.context_length);
   }
   const kv::KvLayout layout = layout_for(files.spec, kv_dtype, config.block_size);
-  if (layout.state_blocks > 0 && config.enable_prefix_caching) {
-    spdlog::info("prefix caching is off: what this model has read is in a state that cannot be taken up in the middle");
-    config.enable_prefix_caching = false;
-  }
   WEIR_TRY(const KvSizing sizing, size_kv(config, files.spec, layout, available_memory_bytes()));
 
   WEIR_TRY(model,

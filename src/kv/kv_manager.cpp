@@ -27,7 +27,9 @@ struct Sequence {
   std::vector<GroupTable> tables;   // by group; all equally long
   std::int64_t columns = 0;         // that length: logical blocks there is room for
   std::vector<std::int32_t> state;  // blocks of recurrent state, all of them or none yet
-  std::int64_t committed = 0;       // logical blocks that are full, computed and offered to the prefix index
+  // The state is kept when so many tokens are computed; 0: nowhere.
+  std::int64_t keep_where_parted = 0, keep_at_end = 0;
+  std::int64_t committed = 0;  // logical blocks that are full, computed and offered to the prefix index
   std::string salt;
   PrefixNames names;
 };
@@ -42,7 +44,6 @@ struct KvManager::Impl {
         run(config.layout.groups.size()) {
     CHECK(!config.layout.groups.empty() && config.layout.block_tokens > 0, "{} groups, {} tokens per block",
           config.layout.groups.size(), config.layout.block_tokens);
-    CHECK(config.layout.state_blocks == 0 || !index, "a prefix index beside recurrent state");
     // Tables hold block numbers as int32.
     CHECK(config.num_blocks <= std::numeric_limits<std::int32_t>::max(), "{} blocks", config.num_blocks);
   }
@@ -83,12 +84,18 @@ struct KvManager::Impl {
     return names.blocks[static_cast<std::size_t>(block)];
   }
 
-  // Logical blocks of the longest cached prefix that is valid in every group: full groups need all of its blocks,
-  // window groups those that the first query after it sees.
-  std::int64_t match(const Text& text, std::string_view salt, PrefixNames& names) {
-    if (!index) return 0;
+  // In logical blocks.
+  struct Match {
+    std::int64_t length = 0;     // of the longest cached prefix
+    std::int64_t stateless = 0;  // the same if no state were needed
+  };
+
+  // The longest cached prefix that is valid in every group: full groups need all of its blocks, window groups those
+  // that the first query after it sees; and its recurrent state must have been kept.
+  Match match(const Text& text, std::string_view salt, PrefixNames& names) {
+    Match best;
+    if (!index) return best;
     const std::int64_t limit = (text.tokens - 1) / block_tokens();
-    std::int64_t best = 0;
     std::fill(run.begin(), run.end(), 0);
     for (std::int64_t length = 1; length <= limit; ++length) {
       const BlockName& name = name_of(names, salt, text, length - 1);
@@ -99,9 +106,74 @@ struct KvManager::Impl {
         if (!found && window(g) == 0) return best;
         valid = valid && run[g] >= length - first_visible(g, length * block_tokens());
       }
-      if (valid) best = length;
+      if (!valid) continue;
+      best.stateless = length;
+      if (has_state(name, ids_of(text, length - 1))) best.length = length;
     }
     return best;
+  }
+
+  // Blocks of kept state are known to the index by groups of their own, behind those of the layout.
+  std::optional<BlockId> find_state(const BlockName& name, std::span<const TokenId> ids, std::int64_t part) const {
+    return index->find(name, static_cast<int>(static_cast<std::int64_t>(groups()) + part), ids);
+  }
+  bool has_state(const BlockName& name, std::span<const TokenId> ids) const {
+    for (std::int64_t part = 0; part < config.layout.state_blocks; ++part) {
+      if (!find_state(name, ids, part)) return false;
+    }
+    return true;
+  }
+
+  void copy(BlockId from, std::int32_t to) const {
+    if (config.on_copy) config.on_copy(from, BlockId{static_cast<std::uint32_t>(to)});
+  }
+
+  // Keeps the state after logical blocks [0, length) of `text`, or what there are blocks for.
+  void keep_state(Sequence& s, const Text& text, std::int64_t length) {
+    const BlockName& name = name_of(s.names, s.salt, text, length - 1);
+    const std::span<const TokenId> ids = ids_of(text, length - 1);
+    std::vector<BlockId> kept;  // in use until all are there, or one would make room for the next
+    for (std::int64_t part = 0; part < config.layout.state_blocks; ++part) {
+      const auto found = find_state(name, ids, part);
+      if (found) {
+        pool.retain(*found);
+        kept.push_back(*found);
+        continue;
+      }
+      if (pool.free() + pool.idle() == 0) break;
+      const BlockId block{static_cast<std::uint32_t>(acquire())};
+      copy(BlockId{static_cast<std::uint32_t>(s.state[static_cast<std::size_t>(part)])},
+           static_cast<std::int32_t>(value(block)));
+      index->insert(block, name, static_cast<int>(static_cast<std::int64_t>(groups()) + part), ids);
+      kept.push_back(block);
+    }
+    for (const BlockId block : kept) release(block);
+  }
+
+  // Gives the sequence a copy of the state after logical blocks [0, length), which is kept; or, where blocks are too
+  // few for a copy, the kept state itself.
+  void restore_state(Sequence& s, const Text& text, std::int64_t length) {
+    const std::span<const TokenId> ids = ids_of(text, length - 1);
+    std::vector<BlockId> kept;
+    for (std::int64_t part = 0; part < config.layout.state_blocks; ++part) {
+      const auto found = find_state(s.names.blocks[static_cast<std::size_t>(length - 1)], ids, part);
+      CHECK(found.has_value(), "block {} of the state after block {} was found and is gone", part, length - 1);
+      pool.retain(*found);
+      kept.push_back(*found);
+    }
+    const bool room = static_cast<std::int64_t>(pool.free() + pool.idle()) >= config.layout.state_blocks;
+    for (const BlockId block : kept) {
+      if (!room) {
+        index->erase(block);
+        s.state.push_back(static_cast<std::int32_t>(value(block)));
+        continue;
+      }
+      s.state.push_back(acquire());
+      copy(block, s.state.back());
+    }
+    for (const BlockId block : kept) {
+      if (room) release(block);
+    }
   }
 
   // Blocks that leave the windows when the next query is at `computed`, and how many of them nobody else uses.
@@ -194,9 +266,13 @@ std::int64_t KvManager::begin(SeqId seq, Text text, std::string_view salt, bool 
   const auto columns = static_cast<std::size_t>(ceil_div(expected_tokens, impl_->block_tokens()));
   for (GroupTable& table : s.tables) table.blocks.reserve(columns);
   if (impl_->index) s.names.blocks.reserve(columns);
+  const bool states = impl_->index && impl_->config.layout.state_blocks > 0;
+  if (states) s.keep_at_end = (text.tokens - 1) / impl_->block_tokens() * impl_->block_tokens();
   if (!use_prefix) return 0;
 
-  const std::int64_t length = impl_->match(text, salt, s.names);
+  const Impl::Match match = impl_->match(text, salt, s.names);
+  const std::int64_t length = match.length;
+  if (states) s.keep_where_parted = match.stateless * impl_->block_tokens();
   for (std::size_t g = 0; g < impl_->groups(); ++g) {
     GroupTable& table = s.tables[g];
     table.first_live = std::min(impl_->first_visible(g, length * impl_->block_tokens()), length);
@@ -210,13 +286,14 @@ std::int64_t KvManager::begin(SeqId seq, Text text, std::string_view salt, bool 
     }
   }
   s.columns = s.committed = length;
+  if (states && length > 0) impl_->restore_state(s, text, length);
   return length * impl_->block_tokens();
 }
 
 PrefixHit KvManager::find_prefix(Text text, std::string_view salt, PrefixNames& names) const {
   PrefixHit hit;
   if (text.tokens == 0) return hit;
-  const std::int64_t length = impl_->match(text, salt, names);
+  const std::int64_t length = impl_->match(text, salt, names).length;
   hit.tokens = length * impl_->block_tokens();
   for (std::size_t g = 0; g < impl_->groups(); ++g) {
     // Blocks that will leave the window before the text is computed make no room when they go, for others hold them.
@@ -271,11 +348,20 @@ std::int64_t KvManager::room(SeqId seq) const {
   return impl_->get(seq).columns * impl_->block_tokens();
 }
 
+std::int64_t KvManager::step_end(SeqId seq, std::int64_t computed, std::int64_t end) const {
+  const Sequence& s = impl_->get(seq);
+  for (const std::int64_t place : {s.keep_where_parted, s.keep_at_end}) {
+    if (computed < place && place < end) end = place;
+  }
+  return end;
+}
+
 void KvManager::commit(SeqId seq, Text text, std::int64_t computed) {
   Sequence& s = impl_->get(seq);
   CHECK(computed <= text.tokens, "{} of {} tokens computed", computed, text.tokens);
   CHECK(computed <= s.columns * impl_->block_tokens(), "{} tokens computed in {} blocks", computed, s.columns);
   if (!impl_->index) return;
+  const std::int64_t before = s.committed;
   for (; (s.committed + 1) * impl_->block_tokens() <= computed; ++s.committed) {
     const BlockName& name = impl_->name_of(s.names, s.salt, text, s.committed);
     for (std::size_t g = 0; g < impl_->groups(); ++g) {
@@ -284,6 +370,8 @@ void KvManager::commit(SeqId seq, Text text, std::int64_t computed) {
                            impl_->ids_of(text, s.committed));
     }
   }
+  const bool keep = computed == s.keep_where_parted || computed == s.keep_at_end;
+  if (keep && s.committed > before && !s.state.empty()) impl_->keep_state(s, text, s.committed);
 }
 
 void KvManager::free(SeqId seq, PrefixNames* names) {
@@ -335,7 +423,12 @@ void KvManager::Impl::check_sequence(std::uint64_t id, const Sequence& s,
                                      std::vector<std::uint32_t>& references) const {
   CHECK(s.committed <= s.columns, "sequence {}: {} of {} blocks committed", id, s.committed, s.columns);
   CHECK(s.state.empty() || missing_state(s) == 0, "sequence {} has {} blocks of state", id, s.state.size());
-  for (const std::int32_t block : s.state) ++references[static_cast<std::size_t>(block)];
+  for (const std::int32_t entry : s.state) {
+    const BlockId block{static_cast<std::uint32_t>(entry)};
+    ++references[value(block)];
+    CHECK(pool.references(block) == 1 && !(index && index->contains(block)),
+          "sequence {} will write block {} of its state, which has {} references", id, entry, pool.references(block));
+  }
   for (std::size_t g = 0; g < groups(); ++g) {
     const GroupTable& table = s.tables[g];
     CHECK(static_cast<std::int64_t>(table.blocks.size()) == s.columns, "sequence {} group {}: {} entries, {} columns",

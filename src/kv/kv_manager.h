@@ -5,7 +5,11 @@
 // ids, model, salt; per group) and stay findable in the prefix index until the pool needs the space (least recently
 // used first, a sequence's tail before its head).
 //
-// A model with recurrent state has no prefix index: what a sequence has computed cannot be taken up in the middle.
+// Recurrent state can only be taken up where it was kept: commit() copies a sequence's state into blocks of their own,
+// named like the block of text that it follows, at two places of a text: before its last token, and where what others
+// had cached of it ended without a state (so the second text with a beginning in common leaves a state for the third).
+// Prefixes of such models end at kept states. Kept states are idle blocks like others: they last until the pool needs
+// the space, and are lost with the first of their blocks.
 //
 // Invariants (check_integrity(), called by tests after every operation and by the engine when idle)
 //   I1  A block is in exactly one state: free, idle (unreferenced, contents cached) or in use; the three counts sum to
@@ -45,6 +49,8 @@ struct KvConfig {
   // Called when a block's contents become meaningless: nobody may read it again before writing it. For
   // KvStorage::poison.
   std::function<void(BlockId)> on_discard;
+  // Copies a block's bytes. Only recurrent state is ever copied.
+  std::function<void(BlockId from, BlockId to)> on_copy;
 };
 
 // A text, or its outline (KvConfig::ids_per_block): `tokens` counts what it says, the ids may reach further.
@@ -109,9 +115,13 @@ class KvManager {
   // Tokens the sequence has room for. Up to there, and if no group has a window, extend() is kNow and changes nothing
   // once it has been called.
   std::int64_t room(SeqId seq) const;
+  // Where a step that could compute [computed, end) had better end: where commit() will keep the sequence's recurrent
+  // state, else `end`.
+  std::int64_t step_end(SeqId seq, std::int64_t computed, std::int64_t end) const;
 
-  // Tokens [0, computed) of `text` are now in the cache: full blocks become findable. Changes nothing unless a block
-  // has become full since the last commit().
+  // Tokens [0, computed) of `text` are now in the cache: full blocks become findable, and at a place that step_end()
+  // gave the recurrent state is kept if there are blocks for it. Changes nothing unless a block has become full since
+  // the last commit().
   void commit(SeqId seq, Text text, std::int64_t computed);
 
   // Ends the sequence (finished, cancelled or preempted). Its cached blocks stay findable while idle. `names`: gets
@@ -122,7 +132,8 @@ class KvManager {
   // sequence.
   std::span<const std::int32_t> block_table(SeqId seq, int group) const;
 
-  // The blocks of the sequence's recurrent state; theirs from the first extend() on, with whatever they held before.
+  // The blocks of the sequence's recurrent state: from begin() on if a prefix was found, with the state that follows
+  // it; else from the first extend() on, with whatever they held before.
   std::span<const std::int32_t> state_blocks(SeqId seq) const;
 
   KvStats stats() const;

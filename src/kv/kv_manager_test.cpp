@@ -279,5 +279,83 @@ TEST(KvManager, StateTakesBlocksOfItsOwn) {
   EXPECT_EQ(kv.stats().free, 10u);
 }
 
+// Writes into each block of state what it should hold after so many tokens, as a model would.
+class States {
+ public:
+  explicit States(std::uint32_t blocks, std::int64_t state_blocks = 2) : cells_(blocks, -1) {
+    KvConfig c = config({0}, 4, blocks);
+    c.layout.state_blocks = state_blocks;
+    c.on_discard = [this](BlockId block) { cells_[value(block)] = -1; };
+    c.on_copy = [this](BlockId from, BlockId to) { cells_[value(to)] = cells_[value(from)]; };
+    kv_ = std::make_unique<KvManager>(std::move(c));
+  }
+  KvManager& kv() { return *kv_; }
+
+  // What a prefix of `tokens` spares; then the rest is computed, in steps that end where they had better.
+  std::int64_t run(SeqId seq, const Tokens& tokens) {
+    const auto length = static_cast<std::int64_t>(tokens.size());
+    const std::int64_t cached = kv_->begin(seq, tokens, "", true);
+    kv_->check_integrity();
+    for (std::int64_t computed = cached; computed < length;) {
+      const std::int64_t end = kv_->step_end(seq, computed, length);
+      EXPECT_EQ(kv_->extend(seq, computed, end), Fit::kNow);
+      for (const std::int32_t block : kv_->state_blocks(seq)) {
+        std::int64_t& cell = cells_[static_cast<std::size_t>(block)];
+        EXPECT_TRUE(computed == 0 || cell == computed) << "a state of " << cell << " tokens after " << computed;
+        cell = end;
+      }
+      computed = end;
+      kv_->commit(seq, tokens, computed);
+      kv_->check_integrity();
+    }
+    return cached;
+  }
+
+ private:
+  std::vector<std::int64_t> cells_;
+  std::unique_ptr<KvManager> kv_;
+};
+
+Tokens joined(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST(KvManager, StateIsKeptBeforeTheLastTokenOfAText) {
+  States states(20);
+  EXPECT_EQ(states.run(SeqId{1}, text(14)), 0);
+  EXPECT_EQ(states.kv().stats().idle, 2u) << "one state is kept, while the sequence goes on";
+  states.kv().free(SeqId{1});
+  EXPECT_EQ(states.run(SeqId{2}, text(14)), 12);
+  EXPECT_EQ(states.run(SeqId{3}, text(30)), 12) << "of a longer text, too";
+  states.kv().free(SeqId{2});
+  states.kv().free(SeqId{3});
+  EXPECT_EQ(states.run(SeqId{4}, text(29)), 28);
+  states.kv().clear_cache();
+  states.kv().check_integrity();
+  EXPECT_EQ(states.kv().peek_prefix(text(14), ""), 0) << "there are keys and values, but no state";
+}
+
+TEST(KvManager, StateIsKeptWhereTextsWereSeenToPart) {
+  States states(40);
+  const Tokens common = text(9);
+  EXPECT_EQ(states.run(SeqId{1}, joined(common, text(10, 100))), 0);
+  EXPECT_EQ(states.run(SeqId{2}, joined(common, text(10, 200))), 0) << "no state there yet";
+  EXPECT_EQ(states.run(SeqId{3}, joined(common, text(10, 300))), 8);
+}
+
+TEST(KvManager, KeptStateGoesToTheSequenceWhereACopyHasNoRoom) {
+  States states(7);
+  EXPECT_EQ(states.run(SeqId{1}, text(5)), 0);
+  states.kv().free(SeqId{1});
+  EXPECT_EQ(states.run(SeqId{2}, text(3, 50)), 0);
+  EXPECT_EQ(states.kv().stats().free, 1u) << "a state takes two";
+  EXPECT_EQ(states.run(SeqId{3}, text(5)), 4);
+  EXPECT_EQ(states.kv().peek_prefix(text(5), ""), 0) << "it was not copied";
+  states.kv().free(SeqId{2});
+  states.kv().free(SeqId{3});
+  EXPECT_EQ(states.kv().stats().idle, 1u) << "the first four tokens";
+}
+
 }  // namespace
 }  // namespace weir::kv

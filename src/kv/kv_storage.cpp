@@ -29,6 +29,11 @@ std::span<std::byte> KvStorage::block(BlockId block) const {
   return {arena_ + value(block) * layout_.block_bytes, static_cast<std::size_t>(layout_.block_bytes)};
 }
 
+void KvStorage::copy(BlockId from, BlockId to) const {
+  const auto bytes = block(from);
+  std::memcpy(block(to).data(), bytes.data(), bytes.size());
+}
+
 void KvStorage::poison(BlockId block) const {
   CHECK(!tensor::is_quantised(layout_.dtype), "poison of {}", tensor::info(layout_.dtype).name);
   const auto bytes = this->block(block);

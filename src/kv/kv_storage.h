@@ -2,7 +2,7 @@
 //
 // The arena belongs to the caller (a backend buffer) and is [block][stream][K|V][head][token][dim]; see
 // kv_layout.h. A block holds a piece of one group; which group is the block tables' knowledge, not the arena's.
-// Threads: const after construction; poison() writes the block it names.
+// Threads: const after construction; copy() and poison() write the block they name.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,8 @@ class KvStorage {
 
   Slice stream(int index) const;
   std::span<std::byte> block(BlockId block) const;
+
+  void copy(BlockId from, BlockId to) const;
 
   // Fills the block with NaN, so that whoever reads a slot nobody has written since spoils its result visibly.
   void poison(BlockId block) const;

@@ -152,6 +152,30 @@ Result<std::unique_ptr<GgufFile>> GgufFile::open(const std::string& path) {
   return model;
 }
 
+GgufRemains read_damaged_gguf(const std::string& path) {
+  const auto name = parse_part_name(path);
+  const bool split = name && name->count <= kMaxParts;
+  GgufRemains remains;
+  for (int n = 1; n <= (split ? name->count : 1); ++n) {
+    const auto file = MappedFile::open(split ? name->path(n) : path);
+    if (!file) {
+      remains.faults.push_back(file.error().message);
+      continue;
+    }
+    auto [contents, fault] = parse_damaged_gguf((*file)->bytes(), (*file)->path());
+    if (fault) remains.faults.push_back(fault->message);
+    remains.parts += 1;
+    remains.file_bytes += static_cast<std::int64_t>((*file)->bytes().size());
+    remains.version = std::max(remains.version, static_cast<int>(contents.version & 0xffff));
+    remains.metadata.merge(contents.metadata);
+    for (Weight& tensor : contents.tensors)
+      remains.tensors.push_back({std::move(tensor.name), std::string(tensor::info(tensor.dtype).name),
+                                 std::move(tensor.shape), static_cast<std::int64_t>(tensor.data.size())});
+    std::ranges::move(contents.unsupported, std::back_inserter(remains.tensors));
+  }
+  return remains;
+}
+
 Result<std::unique_ptr<GgufFile>> GgufFile::parse(std::span<const std::byte> bytes, const std::string& name) {
   WEIR_TRY(auto contents, parse_gguf(bytes, name));
   return std::make_unique<GgufFileImpl>(std::move(contents), static_cast<std::int64_t>(bytes.size()));

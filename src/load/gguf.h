@@ -56,4 +56,16 @@ class GgufFile {
   const std::vector<double>* get_doubles(std::string_view key) const;
 };
 
+// What can be read of a GGUF file, or of the parts of one, that GgufFile::open refuses (cut short, say, or with a part
+// missing).
+struct GgufRemains {
+  int version = 0;
+  int parts = 0;  // that are there
+  std::int64_t file_bytes = 0;
+  std::map<std::string, GgufValue, std::less<>> metadata;
+  std::vector<UnsupportedTensor> tensors;  // of all types; their bytes may not be there
+  std::vector<std::string> faults;
+};
+GgufRemains read_damaged_gguf(const std::string& path);
+
 }  // namespace weir::load

@@ -40,13 +40,20 @@ class Parser {
     WEIR_RETURN_IF_ERROR(header());
     for (std::uint64_t i = 0; i < pair_count_; ++i) WEIR_RETURN_IF_ERROR(pair(i));
     WEIR_RETURN_IF_ERROR(read_alignment());
-    std::vector<TensorEntry> entries;
-    entries.reserve(tensor_count_);
+    entries_.reserve(tensor_count_);
     for (std::uint64_t i = 0; i < tensor_count_; ++i) {
       WEIR_TRY(auto entry, tensor(i));
-      entries.push_back(std::move(entry));
+      entries_.push_back(std::move(entry));
     }
-    WEIR_RETURN_IF_ERROR(place(entries));
+    WEIR_RETURN_IF_ERROR(place(entries_));
+    return std::move(out_);
+  }
+
+  // After run() failed.
+  GgufContents what_was_read() {
+    for (TensorEntry& entry : entries_)
+      out_.unsupported.push_back(
+          {std::string(entry.name), type_name(entry), std::move(entry.shape), static_cast<std::int64_t>(entry.bytes)});
     return std::move(out_);
   }
 
@@ -54,6 +61,10 @@ class Parser {
   template <class... Args>
   tl::unexpected<Error> corrupt(fmt::format_string<Args...> format, Args&&... args) const {
     return fail(ErrorCode::kCorruptFile, "{}: {}", in_.file(), fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  static std::string type_name(const TensorEntry& entry) {
+    return entry.type == nullptr ? fmt::format("{} (unknown to weir)", entry.type_id) : std::string(entry.type->name);
   }
 
   Status header() {
@@ -310,10 +321,8 @@ class Parser {
         entry.bytes = end == ends.end() ? 0 : *end - entry.offset;
       }
       if (entry.type == nullptr || !entry.type->dtype) {
-        out_.unsupported.push_back(
-            {std::string(entry.name),
-             entry.type == nullptr ? fmt::format("{} (unknown to weir)", entry.type_id) : std::string(entry.type->name),
-             std::move(entry.shape), static_cast<std::int64_t>(entry.bytes)});
+        out_.unsupported.push_back({std::string(entry.name), type_name(entry), std::move(entry.shape),
+                                    static_cast<std::int64_t>(entry.bytes)});
         continue;
       }
       out_.tensors.push_back({std::string(entry.name), *entry.type->dtype, std::move(entry.shape),
@@ -340,6 +349,7 @@ class Parser {
   ByteReader in_;
   std::uint64_t tensor_count_ = 0, pair_count_ = 0;
   std::uint64_t alignment_ = kDefaultAlignment;
+  std::vector<TensorEntry> entries_;
   GgufContents out_;
 };
 
@@ -347,6 +357,13 @@ class Parser {
 
 Result<GgufContents> parse_gguf(std::span<const std::byte> bytes, std::string_view file) {
   return Parser(bytes, file).run();
+}
+
+PartialContents parse_damaged_gguf(std::span<const std::byte> bytes, std::string_view file) {
+  Parser parser(bytes, file);
+  auto whole = parser.run();
+  if (whole) return {std::move(*whole), std::nullopt};
+  return {parser.what_was_read(), std::move(whole).error()};
 }
 
 }  // namespace weir::load

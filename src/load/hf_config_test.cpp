@@ -487,6 +487,24 @@ TEST(HfConfig, FusedTensors) {
   EXPECT_EQ(up.rows.at(5), 101);
 }
 
+TEST(HfConfig, LimitsOfActivationsAndProjections) {
+  const auto with = [](const char* name, json changes) {
+    changes.merge_patch(kEverything);
+    return config(name, changes);
+  };
+  EXPECT_EQ(read(with("OlmoeForCausalLM", {{"clip_qkv", 8}})).spec.qkv_clip, 8.0f);
+  EXPECT_EQ(read(with("OlmoeForCausalLM", {{"clip_qkv", nullptr}})).spec.qkv_clip, 0.0f);
+  refused(with("OlmoeForCausalLM", {{"clip_qkv", 0}}), "clip_qkv is 0");
+  refused(with("OlmoeForCausalLM", {{"clip_qkv", -1.5}}), "clip_qkv is -1.5");
+  refused(with("OlmoeForCausalLM", {{"clip_qkv", 1e300}}), "clipped at inf");
+  ModelSpec s = read(with("GptOssForCausalLM", {{"swiglu_alpha", 1.5}, {"swiglu_limit", 20}})).spec;
+  EXPECT_EQ(std::tuple(s.swiglu_alpha, s.swiglu_limit), std::tuple(1.5f, 20.0f));
+  s = read(with("GptOssForCausalLM", {})).spec;
+  EXPECT_EQ(std::tuple(s.swiglu_alpha, s.swiglu_limit), std::tuple(1.702f, 7.0f));
+  refused(with("GptOssForCausalLM", {{"swiglu_limit", 0}}), "limit 0");
+  refused(with("GptOssForCausalLM", {{"swiglu_limit", -7}}), "limit -7");
+}
+
 TEST(HfConfig, StackedAndTurnedTensors) {
   json c = config("GptOssForCausalLM", kEverything);
   auto all = places(c);

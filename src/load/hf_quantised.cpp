@@ -19,7 +19,8 @@ using std::int64_t;
 using tensor::DType;
 
 constexpr int64_t kBlock = 32;
-constexpr std::string_view kMethods = "fp8, mxfp4, awq, gptq, compressed-tensors";
+constexpr std::string_view kMethods = "fp8, mxfp4, awq, gptq, auto-round, compressed-tensors";
+constexpr int64_t kGptqBits[] = {2, 3, 4, 8};
 
 // What folders hold for quantised activations and KV, which weir does not quantise so.
 constexpr std::string_view kReadOver[] = {
@@ -49,15 +50,14 @@ int64_t ceil_div(int64_t a, int64_t b) {
 
 class Deriver {
  public:
-  Deriver(const JsonFields& settings, const FolderView& folder, const std::function<bool(std::string_view)>& as_floats,
-          std::function<void(std::span<const std::byte>)> release)
-      : settings_(settings), folder_(folder), as_floats_(as_floats) {
+  Deriver(const JsonFields& settings, const FolderView& folder, const DeriveOptions& options)
+      : settings_(settings), folder_(folder), options_(options) {
     for (const Weight& weight : folder.tensors)
       raw_.emplace(weight.name,
                    RawTensor{weight.name, std::string(tensor::info(weight.dtype).name), weight.shape, weight.data});
     for (const UnsupportedTensor& t : folder.unsupported)
       raw_.emplace(t.name, RawTensor{t.name, t.type, t.shape, t.data});
-    out_.derived = std::make_shared<DerivedTensors>(std::move(release));
+    out_.derived = std::make_shared<DerivedTensors>(options.release);
   }
 
   Result<FolderTensors> run() {
@@ -87,6 +87,7 @@ class Deriver {
     if (name == "mxfp4") return &Deriver::mxfp4;
     if (name == "awq") return &Deriver::awq;
     if (name == "gptq") return &Deriver::gptq;
+    if (name == "auto-round" || name == "auto_round") return &Deriver::auto_round;
     if (name == "compressed-tensors") return &Deriver::compressed;
     return nullptr;
   }
@@ -147,9 +148,10 @@ class Deriver {
 
   // The type for a matrix's codes: the smallest that has its numbers.
   DType dtype_of(const CodeMatrix& matrix, const std::string& name, const RawTensor& scales) const {
-    if (as_floats_(name)) return DType::kF32;
-    if (!matrix.group_of.empty())
+    if (options_.as_floats(name)) return DType::kF32;
+    if (!matrix.group_of.empty() && !options_.exact)
       return scales.type == "F16" ? DType::kF16 : scales.type == "BF16" ? DType::kBF16 : DType::kF32;
+    if (!matrix.group_of.empty()) return DType::kF32;
     const bool blocks = matrix.cols % kBlock == 0 && (matrix.groups == 1 || matrix.group_size % kBlock == 0);
     return !blocks ? DType::kF32 : matrix.bits <= 4 ? DType::kInt4 : DType::kInt8;
   }
@@ -240,7 +242,7 @@ class Deriver {
         return do_not_fit(codes, *scales);
     }
     const bool blocks = t.cols % kBlock == 0 && (t.scale_cols == 1 || t.block_cols % kBlock == 0);
-    const DType dtype = blocks && !as_floats_(codes.name) ? DType::kFloat8 : DType::kF32;
+    const DType dtype = blocks && !options_.as_floats(codes.name) ? DType::kFloat8 : DType::kF32;
     out_.derived->add(codes.name, dtype, codes.shape, float8_rows(t, dtype));
     return {};
   }
@@ -294,10 +296,31 @@ class Deriver {
     return {};
   }
 
+  // AutoRound writes the layouts of the other tools.
+  Status auto_round() {
+    WEIR_TRY(const auto stated, settings_.string("packing_format"));
+    const std::string packing = stated.value_or("auto_round:auto_gptq");
+    if (packing.ends_with("auto_gptq")) return gptq();
+    if (packing.ends_with("auto_awq")) return awq();
+    return unsupported(fmt::format("packing_format \"{}\"; auto_round:auto_gptq and auto_round:auto_awq are supported",
+                                   packing.substr(0, 40)));
+  }
+
+  // The bits of one weight: those stated where they fit its parts, else (tools can give modules bits of their own) the
+  // only ones that do; 0: none.
+  static int64_t gptq_bits(const RawTensor& codes, const RawTensor& zeros, const RawTensor& scales, int64_t stated) {
+    const auto fits = [&](int64_t bits) {
+      return zeros.shape[1] == ceil_div(scales.shape[1] * bits, 32) && codes.shape[0] * 32 % bits == 0;
+    };
+    if (fits(stated)) return stated;
+    if (std::ranges::count_if(kGptqBits, fits) != 1) return 0;
+    return *std::ranges::find_if(kGptqBits, fits);
+  }
+
   Status gptq() {
-    WEIR_TRY(const auto bits, number_of_bits("bits"));
-    if (bits != 2 && bits != 4 && bits != 8)
-      return unsupported(fmt::format("GPTQ with {} bits; 2, 4 and 8 are supported", bits));
+    WEIR_TRY(const auto stated_bits, number_of_bits("bits"));
+    if (std::ranges::find(kGptqBits, stated_bits) == std::end(kGptqBits))
+      return unsupported(fmt::format("GPTQ with {} bits; {} are supported", stated_bits, fmt::join(kGptqBits, ", ")));
     WEIR_TRY(const auto format, settings_.string("checkpoint_format"));
     const std::string layout = format.value_or("gptq");
     if (layout != "gptq" && layout != "gptq_v2")
@@ -309,9 +332,10 @@ class Deriver {
       WEIR_TRY(const RawTensor* zeros, need(stem + ".qzeros", codes->name));
       WEIR_TRY(const RawTensor* scales, need(stem + ".scales", codes->name));
       if (!is(*codes, "I32", 2) || !is(*zeros, "I32", 2) || !is_floats(*scales) || scales->shape.size() != 2 ||
-          zeros->shape[0] != scales->shape[0] || codes->shape[1] != scales->shape[1] ||
-          zeros->shape[1] != ceil_div(scales->shape[1] * bits, 32))
+          zeros->shape[0] != scales->shape[0] || codes->shape[1] != scales->shape[1])
         return do_not_fit(*codes, *zeros, *scales);
+      const int64_t bits = gptq_bits(*codes, *zeros, *scales, stated_bits);
+      if (bits == 0) return do_not_fit(*codes, *zeros, *scales);
       auto matrix =
           gptq_matrix({.codes = *codes, .zeros = *zeros, .scales = *scales, .zeros_less_one = layout == "gptq"},
                       static_cast<int>(bits));
@@ -433,7 +457,7 @@ class Deriver {
 
   const JsonFields& settings_;
   const FolderView& folder_;
-  const std::function<bool(std::string_view)>& as_floats_;
+  const DeriveOptions& options_;
   std::map<std::string, RawTensor> raw_;
   std::set<std::string> used_;
   FolderTensors out_;
@@ -442,8 +466,7 @@ class Deriver {
 }  // namespace
 
 Result<FolderTensors> derive_quantised(const json& config, const std::string& file, const FolderView& folder,
-                                       const std::function<bool(std::string_view)>& as_floats,
-                                       std::function<void(std::span<const std::byte>)> release) {
+                                       const DeriveOptions& options) {
   const JsonFields fields(config, file);
   WEIR_TRY(const auto settings, fields.object("quantization_config"));
   if (!settings) {
@@ -453,7 +476,7 @@ Result<FolderTensors> derive_quantised(const json& config, const std::string& fi
     std::ranges::copy_if(folder.unsupported, std::back_inserter(plain.unsupported), is_part);
     return plain;
   }
-  return Deriver(*settings, folder, as_floats, std::move(release)).run();
+  return Deriver(*settings, folder, options).run();
 }
 
 }  // namespace weir::load

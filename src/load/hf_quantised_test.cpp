@@ -34,10 +34,10 @@ class Parts {
     std::erase_if(raw_, [&](const UnsupportedTensor& t) { return t.name == name; });
     return *this;
   }
-  Result<FolderTensors> derive(const json& settings, bool as_floats = false) const {
+  Result<FolderTensors> derive(const json& settings, bool as_floats = false, bool exact = false) const {
     return derive_quantised(
         json{{"quantization_config", settings}}, "config.json", {tensors_, raw_},
-        [as_floats](std::string_view) { return as_floats; }, [](auto) {});
+        {.as_floats = [as_floats](std::string_view) { return as_floats; }, .release = [](auto) {}, .exact = exact});
   }
   void refused(const json& settings, std::string_view part, ErrorCode code = ErrorCode::kCorruptFile) const {
     const auto found = derive(settings);
@@ -125,13 +125,50 @@ TEST(HfQuantised, WhatIsNotSupportedIsNamed) {
   const auto code = ErrorCode::kUnsupported;
   gptq().refused({{"quant_method", "bitsandbytes"}}, "\"bitsandbytes\"", code);
   gptq().refused(json::object(), "supported are fp8", code);
-  json three = kGptq, format = kGptq;
-  three["bits"] = 3;
+  json five = kGptq, format = kGptq;
+  five["bits"] = 5;
   format["checkpoint_format"] = "marlin";
-  gptq().refused(three, "3 bits", code);
+  gptq().refused(five, "5 bits; 2, 3, 4, 8 are supported", code);
+  gptq().refused({{"quant_method", "auto-round"}, {"packing_format", "auto_round:fp8"}}, "auto_round:fp8", code);
   gptq().refused(format, "marlin", code);
   gptq().refused({{"quant_method", "awq"}, {"version", "gemv"}}, "gemv", code);
   gptq().refused({{"quant_method", "compressed-tensors"}, {"transform_config", {{"a", 1}}}}, "transform_config", code);
+}
+
+// 32 inputs in one group, 32 outputs; code (input + output) mod 8 in three bits, zero point 3 (stored less one).
+TEST(HfQuantised, GptqCodesOfThreeBitsCrossWords) {
+  const auto put = [](std::vector<std::uint32_t>& words, std::size_t first, std::size_t stride, int i, unsigned code) {
+    for (int b = 0; b < 3; ++b) {
+      const auto bit = static_cast<std::size_t>(3 * i + b);
+      words[first + bit / 32 * stride] |= (code >> b & 1) << (bit % 32);
+    }
+  };
+  std::vector<std::uint32_t> codes(3 * 32), zeros(3);
+  for (int output = 0; output < 32; ++output) {
+    for (int input = 0; input < 32; ++input)
+      put(codes, static_cast<std::size_t>(output), 32, input, static_cast<unsigned>(input + output) % 8);
+    put(zeros, 0, 1, output, 2);
+  }
+  Parts parts;
+  parts.add("a.qweight", "I32", {3, 32}, codes)
+      .add("a.qzeros", "I32", {1, 3}, zeros)
+      .add("a.scales", "F32", {1, 32}, std::vector<float>(32, 0.5f));
+  json settings = {{"quant_method", "gptq"}, {"bits", 3}, {"group_size", -1}};
+  const auto folder = parts.derive(settings, /*as_floats=*/true);
+  ASSERT_TRUE(folder) << folder.error().message;
+  const auto values = floats_of(*folder);
+  ASSERT_EQ(values.size(), 32u * 32u);
+  for (int output = 0; output < 32; ++output) {
+    for (int input = 0; input < 32; ++input)
+      EXPECT_EQ(values[static_cast<std::size_t>(32 * output + input)],
+                0.5f * static_cast<float>((input + output) % 8 - 3));
+  }
+  // A module may have other bits than most have; its zero points tell.
+  settings["bits"] = 4;
+  EXPECT_EQ(floats_of(*parts.derive(settings, true)), values);
+  // AutoRound writes the same under another name.
+  EXPECT_EQ(floats_of(*parts.derive({{"quant_method", "auto-round"}, {"bits", 3}, {"group_size", 32}}, true)), values);
+  parts.remove("a.qzeros").add("a.qzeros", "I32", {1, 7}, std::vector<int>(7)).refused(settings, "do not fit");
 }
 
 TEST(HfQuantised, GroupsThatAreNoStretchesBecomeFloats) {
@@ -143,6 +180,13 @@ TEST(HfQuantised, GroupsThatAreNoStretchesBecomeFloats) {
   for (int i = 0; i < 16; ++i)
     EXPECT_EQ(values[static_cast<std::size_t>(i)],
               i % 2 == 0 ? static_cast<float>(i - 8) : 0.5f * static_cast<float>(i));
+  // As wide as the scales are, unless nothing may be rounded.
+  const Parts narrow = gptq()
+                           .add("a.g_idx", "I32", {16}, order)
+                           .remove("a.scales")
+                           .add("a.scales", "F16", {2, 8}, std::vector<std::uint16_t>(16));
+  EXPECT_EQ(narrow.derive(kGptq)->tensors[0].dtype, tensor::DType::kF16);
+  EXPECT_EQ(narrow.derive(kGptq, false, /*exact=*/true)->tensors[0].dtype, tensor::DType::kF32);
 }
 
 TEST(HfQuantised, ScalesOfAQuantisedCacheAreReadOverInPlainFoldersToo) {

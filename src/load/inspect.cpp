@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxShownText = 200;  // of a metadata string
+constexpr std::size_t kMaxFaults = 8;       // of a damaged model: a hundred shards may be missing
 
 struct TypeTotal {
   std::int64_t tensors = 0, bytes = 0;
@@ -49,16 +51,23 @@ struct Facts {
   std::map<std::string, TypeTotal> types() const {
     std::map<std::string, TypeTotal> totals;
     for (const auto& tensor : tensors) {
-      totals[tensor.type].tensors += 1;
-      totals[tensor.type].bytes += tensor.bytes;
+      TypeTotal& total = totals[tensor.type];
+      total.tensors += 1;
+      total.bytes = capped_sum(total.bytes, tensor.bytes);
     }
     return totals;
   }
 
   std::int64_t weight_bytes() const {
     std::int64_t bytes = 0;
-    for (const auto& tensor : tensors) bytes += tensor.bytes;
+    for (const auto& tensor : tensors) bytes = capped_sum(bytes, tensor.bytes);
     return bytes;
+  }
+
+  // Tensors of a damaged file may claim any number of bytes.
+  static std::int64_t capped_sum(std::int64_t a, std::int64_t b) {
+    std::int64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
   }
 
   // As a double: a hostile file may claim more than 2^63 elements in all.
@@ -96,18 +105,35 @@ struct ToJson {
   }
 };
 
-void add_metadata(Facts& facts, const GgufFile& gguf) {
-  for (const auto& [key, value] : gguf.metadata()) facts.metadata[key] = std::visit(ToJson{}, value);
+void add_metadata(Facts& facts, const std::map<std::string, GgufValue, std::less<>>& metadata) {
+  for (const auto& [key, value] : metadata) facts.metadata[key] = std::visit(ToJson{}, value);
+}
+
+std::string gguf_format(int version, int parts) {
+  return fmt::format("GGUF v{}", version) + (parts > 1 ? fmt::format(" in {} parts", parts) : "");
+}
+
+Result<Facts> damaged_gguf_facts(const std::string& path, const Error& error) {
+  GgufRemains remains = read_damaged_gguf(path);
+  if (remains.metadata.empty() && remains.tensors.empty()) return tl::unexpected(error);
+  Facts facts;
+  facts.format = gguf_format(remains.version, remains.parts) + ", damaged or not complete";
+  facts.file_bytes = remains.file_bytes;
+  facts.tensors = std::move(remains.tensors);
+  facts.unread = std::move(remains.faults);
+  add_metadata(facts, remains.metadata);
+  return facts;
 }
 
 Result<Facts> gguf_facts(const std::string& path) {
   Facts facts;
-  WEIR_TRY(const auto gguf, GgufFile::open(path));
-  facts.format = fmt::format("GGUF v{}", gguf->version());
-  if (gguf->parts() > 1) facts.format += fmt::format(" in {} parts", gguf->parts());
-  facts.file_bytes = gguf->file_bytes();
-  add_tensors(facts, gguf->tensors(), gguf->unsupported_tensors());
-  add_metadata(facts, *gguf);
+  const auto opened = GgufFile::open(path);
+  if (!opened) return damaged_gguf_facts(path, opened.error());
+  const GgufFile& gguf = **opened;
+  facts.format = gguf_format(gguf.version(), gguf.parts());
+  facts.file_bytes = gguf.file_bytes();
+  add_tensors(facts, gguf.tensors(), gguf.unsupported_tensors());
+  add_metadata(facts, gguf.metadata());
   return facts;
 }
 
@@ -124,9 +150,13 @@ Result<Facts> folder_facts(const std::string& folder) {
   }
   if (!config) facts.unread.push_back(config.error().message);
   if (!files) {
-    facts.format = "configuration without weights";
+    const auto remains = Safetensors::open_damaged(folder, facts.unread);
+    facts.format = remains->files() == 0 ? "configuration without weights" : "safetensors, damaged or not complete";
+    facts.file_bytes = remains->file_bytes();
     facts.has_weights = false;
-    if (files.error().code != ErrorCode::kNotFound) facts.unread.push_back(files.error().message);
+    add_tensors(facts, {}, remains->unsupported_tensors());
+    if (facts.unread.empty() && files.error().code != ErrorCode::kNotFound)
+      facts.unread.push_back(files.error().message);
     return facts;
   }
   facts.format = (*files)->files() == 1 ? "safetensors" : fmt::format("safetensors in {} shards", (*files)->files());
@@ -162,6 +192,11 @@ Result<Facts> gather(const std::string& path) {
   if (!std::filesystem::exists(status)) return fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
   WEIR_TRY(auto facts, std::filesystem::is_directory(status) ? folder_facts(path) : gguf_facts(path));
   facts.path = path;
+  if (facts.unread.size() > kMaxFaults) {
+    const std::string more = fmt::format("and {} more", facts.unread.size() - kMaxFaults);
+    facts.unread.resize(kMaxFaults);
+    facts.unread.push_back(more);
+  }
   if (!facts.has_weights) {
     WEIR_RETURN_IF_ERROR(add_spec_of_config(facts, path));
     return facts;

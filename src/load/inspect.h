@@ -33,8 +33,8 @@ struct InspectOptions {
 };
 
 // A folder that holds only a config.json is described as far as that goes. A model that weir cannot serve (an unknown
-// architecture or type, files that are damaged or missing) is described as far as it can be read, with the reason.
-// Errors: kNotFound; kCorruptFile where nothing can be read. Ends with a newline.
+// architecture or type, files that are damaged, cut short or missing) is described as far as it can be read, with the
+// reason. Errors: kNotFound; kCorruptFile where nothing can be read. Ends with a newline.
 Result<std::string> describe_model(const std::string& path, const InspectOptions& options, const KvCostOf& kv_cost);
 
 }  // namespace weir::load

@@ -121,7 +121,7 @@ std::vector<Tensor> covered_by(const HfPrefix& prefix, std::span<const Tensor> t
 }
 
 // The weights of the folder opened.path.
-Status open_hf_weights(const json& config, ParsedModel& model, ModelFiles& opened) {
+Status open_hf_weights(const json& config, const OpenOptions& options, ParsedModel& model, ModelFiles& opened) {
   const std::string& folder = opened.path;
   WEIR_TRY(std::shared_ptr<Safetensors> files, Safetensors::open(folder));
   opened.file_bytes = files->file_bytes();
@@ -150,9 +150,11 @@ Status open_hf_weights(const json& config, ParsedModel& model, ModelFiles& opene
   for (const ExpectedTensor& wanted : expected) {
     if (!wanted.place.whole_rows()) turned.insert(wanted.place.file_name);
   }
-  WEIR_TRY(const auto found, derive_quantised(
-                                 holder_of("quantization_config", config), folder + "/config.json", view,
-                                 [&](std::string_view name) { return turned.contains(name); }, release_file));
+  WEIR_TRY(const auto found,
+           derive_quantised(holder_of("quantization_config", config), folder + "/config.json", view,
+                            {.as_floats = [&](std::string_view name) { return turned.contains(name); },
+                             .release = release_file,
+                             .exact = options.exact}));
   const std::shared_ptr<DerivedTensors> derived = found.derived;
   if (derived != nullptr) turn_quantised_slices(derived->tensors(), expected);
   WEIR_TRY(opened.weights,
@@ -194,7 +196,7 @@ bool has_other_vocabulary(const std::string& folder) {
          (has("tekken.json") || has("tokenizer.model") || has("tiktoken.model") || has("qwen.tiktoken"));
 }
 
-Result<ModelFiles> open_folder(const std::string& folder) {
+Result<ModelFiles> open_folder(const std::string& folder, const OpenOptions& options) {
   ModelFiles model;
   model.path = folder;
   model.format = "safetensors";
@@ -203,7 +205,7 @@ Result<ModelFiles> open_folder(const std::string& folder) {
   WEIR_TRY(const json config, parse_json(config_text, config_path));
   WEIR_TRY(auto parsed, spec_from_config(config, config_path));
   if (parsed.spec.name.empty()) parsed.spec.name = folder_name(folder);
-  WEIR_RETURN_IF_ERROR(open_hf_weights(config, parsed, model));
+  WEIR_RETURN_IF_ERROR(open_hf_weights(config, options, parsed, model));
   model.spec = std::move(parsed.spec);
   model.spec.embedding_scale = rounded_to(model.weights->find("token_embd.weight")->dtype, model.spec.embedding_scale);
 
@@ -228,7 +230,7 @@ Result<ModelFiles> model_from_gguf(std::shared_ptr<GgufFile> gguf, const std::st
   return model;
 }
 
-Result<ModelFiles> open_model(const std::string& path) {
+Result<ModelFiles> open_model(const std::string& path, const OpenOptions& options) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) return fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
@@ -236,7 +238,7 @@ Result<ModelFiles> open_model(const std::string& path) {
     WEIR_TRY(auto gguf, GgufFile::open(path));
     return model_from_gguf(std::move(gguf), path);
   }
-  WEIR_TRY(auto model, open_folder(path));
+  WEIR_TRY(auto model, open_folder(path, options));
   summarise_types(*model.weights, model.spec);
   return model;
 }

@@ -38,9 +38,15 @@ struct ModelFiles {
   std::map<std::string, std::string> chat_templates;  // "" = the default one, else by name ("tool_use")
 };
 
+struct OpenOptions {
+  // Quantised weights of a folder that fit none of weir's integer types become F32 instead of floats of their scales'
+  // type.
+  bool exact = false;
+};
+
 // `path`: a .gguf file or a Hugging Face folder. Errors: kNotFound, kCorruptFile, kUnsupported (naming the nearest
 // supported thing).
-Result<ModelFiles> open_model(const std::string& path);
+Result<ModelFiles> open_model(const std::string& path, const OpenOptions& options = {});
 
 // The same for a GGUF file that is open already; `path` is for messages.
 Result<ModelFiles> model_from_gguf(std::shared_ptr<GgufFile> gguf, const std::string& path);

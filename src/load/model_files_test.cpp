@@ -234,6 +234,54 @@ TEST(Inspect, DescribesModels) {
   EXPECT_NE(json->find("\"supported\": true"), std::string::npos);
 }
 
+TEST_F(SpoiledFolder, InspectShowsWhatIsThereOfFilesCutShort) {
+  const auto shown = [](const std::filesystem::path& path) {
+    const auto text = describe_model(path.string(), {}, some_cost);
+    EXPECT_TRUE(text) << text.error().message;
+    return text.value_or("");
+  };
+  const auto holds = [](const std::string& text, std::vector<std::string> parts) {
+    for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  };
+  const auto file = folder_ / "cut.gguf";
+  std::filesystem::copy_file(kModels + "gguf/llama.gguf", file);
+  const auto size = std::filesystem::file_size(file);
+  std::filesystem::resize_file(file, size - 1);
+  const std::string all = shown(file);
+  holds(all, {"GGUF v3, damaged or not complete", "bytes at offset", "is the file cut short?", "llama.block_count = 2",
+              "token_embd.weight F32 [288, 32]", "output_norm.weight F32 [32]"});
+  // Whatever is left of it, what comes out is a description or an error.
+  for (const double part : {0.5, 0.2, 0.1, 0.01, 0.001}) {
+    std::filesystem::resize_file(file, static_cast<std::uintmax_t>(static_cast<double>(size) * part));
+    const auto text = describe_model(file.string(), {}, some_cost);
+    EXPECT_TRUE(text || text.error().code == ErrorCode::kCorruptFile);
+  }
+  std::filesystem::copy_file(kModels + "gguf/llama-split-00001-of-00002.gguf",
+                             folder_ / "llama-split-00001-of-00002.gguf");
+  holds(shown(folder_ / "llama-split-00001-of-00002.gguf"),
+        {"llama-split-00002-of-00002.gguf", "llama.block_count = 2", "token_embd.weight F32 [288, 32]"});
+
+  const auto weights = folder_ / "model.safetensors";
+  std::filesystem::resize_file(weights, std::filesystem::file_size(weights) - 1);
+  holds(shown(folder_), {"safetensors, damaged or not complete", "cannot be read", "is the file cut short?",
+                         "2 of hidden size 32", "layers 0 to 1"});
+}
+
+TEST(Inspect, NamesShardsThatAreMissing) {
+  const std::filesystem::path folder = testing::TempDir() + "weir_missing_shard";
+  std::filesystem::remove_all(folder);
+  std::filesystem::copy(kModels + "llama-sharded", folder);
+  std::filesystem::remove(folder / "model-00002-of-00003.safetensors");
+  const auto text = describe_model(folder.string(), {}, some_cost);
+  ASSERT_TRUE(text) << text.error().message;
+  for (const auto* part : {"model-00002-of-00003.safetensors: this shard is missing", "2 of hidden size", "tensors  "})
+    EXPECT_NE(text->find(part), std::string::npos) << part << " in\n" << *text;
+  const auto json = describe_model(folder.string(), {.format = InspectFormat::kJson}, some_cost);
+  ASSERT_TRUE(json);
+  EXPECT_NE(json->find("\"supported\": false"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(SpoiledFolder, InspectNeedsOnlyTheConfiguration) {
   std::filesystem::remove(folder_ / "model.safetensors");
   const auto text = describe_model(folder_.string(), {}, some_cost);

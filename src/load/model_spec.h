@@ -36,7 +36,7 @@ struct RopeSpec {
   std::vector<float> long_divisors;
 };
 
-// kClampedSwiglu (gpt-oss): gate = min(gate, 7), up = clamp(up, +-7), (up + 1) * gate * sigmoid(1.702 gate)
+// kClampedSwiglu (gpt-oss): gate = min(gate, limit), up = clamp(up, +-limit), (up + 1) * gate * sigmoid(alpha gate)
 enum class Activation { kSilu, kGeluTanh, kClampedSwiglu };
 
 enum class NormKind { kRms, kLayer };  // kLayer: LayerNorm without bias (Cohere)
@@ -136,6 +136,11 @@ struct ModelSpec {
   ExpertsSpec experts;
   std::vector<RopeSpec> ropes;
   std::vector<LayerSpec> layer;  // one per layer
+
+  // Of kClampedSwiglu.
+  float swiglu_alpha = 1.702f, swiglu_limit = 7.0f;
+  // q, k and v are clamped to +- this, after norms of their whole; 0 = off (OLMoE).
+  float qkv_clip = 0.0f;
 
   tensor::DType main_dtype = tensor::DType::kF32;  // the type of most weight bytes; chooses the default KV type
   std::string quantisation;                        // for people: "Q4_K 62 %, Q6_K 38 %"

@@ -44,13 +44,14 @@ class GptqMatrix final : public CodeMatrix {
     groups = t_.scales.shape[0];
   }
   void read(int64_t first, int64_t count, CodeRows* to) const override {
-    const int per_word = 32 / bits;
     const unsigned mask = (1u << bits) - 1;
-    for (int64_t i = 0; i < t_.codes.shape[0]; ++i) {
-      for (int64_t r = 0; r < count; ++r) {
-        const uint32_t codes = word(t_.codes, i * rows + first + r);
-        uint8_t* out = to->codes.data() + r * cols + i * per_word;
-        for (int j = 0; j < per_word; ++j) out[j] = static_cast<uint8_t>(codes >> (bits * j) & mask);
+    if (32 % bits == 0) {
+      read_whole_words(first, count, mask, to);
+    } else {  // 3 bits: numbers go on in the next word
+      for (int64_t i = 0; i < cols; ++i) {
+        for (int64_t r = 0; r < count; ++r)
+          to->codes[static_cast<std::size_t>(r * cols + i)] =
+              static_cast<uint8_t>(packed_code(t_.codes, first + r, rows, i, bits));
       }
     }
     const int64_t zero_words = t_.zeros.shape[1];
@@ -66,6 +67,17 @@ class GptqMatrix final : public CodeMatrix {
   std::vector<std::span<const std::byte>> sources() const override { return {t_.codes.data, t_.scales.data}; }
 
  private:
+  void read_whole_words(int64_t first, int64_t count, unsigned mask, CodeRows* to) const {
+    const int per_word = 32 / bits;
+    for (int64_t i = 0; i < t_.codes.shape[0]; ++i) {
+      for (int64_t r = 0; r < count; ++r) {
+        const uint32_t codes = word(t_.codes, i * rows + first + r);
+        uint8_t* out = to->codes.data() + r * cols + i * per_word;
+        for (int j = 0; j < per_word; ++j) out[j] = static_cast<uint8_t>(codes >> (bits * j) & mask);
+      }
+    }
+  }
+
   GptqTensors t_;
   FloatView scale_;
 };

@@ -193,7 +193,14 @@ Result<std::vector<Entry>> read_header(std::string_view text, const std::string&
 
 }  // namespace
 
-Result<SafetensorsContents> parse_safetensors(std::span<const std::byte> bytes, const std::string& file) {
+namespace {
+
+struct Table {
+  std::vector<Entry> entries;
+  std::span<const std::byte> data;
+};
+
+Result<Table> read_table(std::span<const std::byte> bytes, const std::string& file) {
   ByteReader in(bytes, file);
   WEIR_TRY(const auto header_bytes, in.number<std::uint64_t>("the header's length"));
   if (header_bytes > kMaxHeaderBytes || header_bytes > in.remaining()) {
@@ -204,8 +211,17 @@ Result<SafetensorsContents> parse_safetensors(std::span<const std::byte> bytes, 
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + in.offset(), header_bytes);
   if (text.empty() || text[0] != '{')
     return fail(ErrorCode::kCorruptFile, "{}: the header does not begin with '{{'", file);
-  WEIR_TRY(const auto entries, read_header(text, file));
-  const auto data = bytes.subspan(in.offset() + header_bytes);
+  Table table;
+  WEIR_TRY(table.entries, read_header(text, file));
+  table.data = bytes.subspan(in.offset() + header_bytes);
+  return table;
+}
+
+}  // namespace
+
+Result<SafetensorsContents> parse_safetensors(std::span<const std::byte> bytes, const std::string& file) {
+  WEIR_TRY(const auto table, read_table(bytes, file));
+  const auto& [entries, data] = table;
   const auto data_bytes = static_cast<std::int64_t>(data.size());
 
   SafetensorsContents contents;
@@ -246,6 +262,12 @@ Status Safetensors::add(const std::string& path) {
 
 namespace {
 
+Error missing_shard(const std::string& path, const std::string& index, std::size_t tensors) {
+  return {ErrorCode::kNotFound,
+          fmt::format("{}: this shard is missing; {} names {} tensors in it", path, index, tensors),
+          {}};
+}
+
 // The index's weight_map: shard file -> names of its tensors.
 Result<std::map<std::string, std::vector<std::string>>> read_index(const std::string& path) {
   WEIR_TRY(const auto text, read_text_file(path, kMaxIndexBytes));
@@ -276,6 +298,44 @@ Result<std::map<std::string, std::vector<std::string>>> read_index(const std::st
 
 }  // namespace
 
+void Safetensors::add_damaged(const std::string& path, std::vector<std::string>& faults) {
+  auto file = MappedFile::open(path);
+  if (!file) return faults.push_back(file.error().message);
+  const auto table = read_table((*file)->bytes(), path);
+  if (!table) {
+    faults.push_back(table.error().message);
+  } else {
+    if (const auto whole = parse_safetensors((*file)->bytes(), path); !whole) faults.push_back(whole.error().message);
+    for (const Entry& entry : table->entries)
+      contents_.unsupported.push_back({entry.name, entry.dtype.substr(0, 40), entry.shape,
+                                       std::max<std::int64_t>(0, entry.offsets[1] - entry.offsets[0])});
+  }
+  files_.push_back(std::move(*file));
+}
+
+std::unique_ptr<Safetensors> Safetensors::open_damaged(const std::string& folder, std::vector<std::string>& faults) {
+  auto model = std::make_unique<Safetensors>();
+  std::error_code ignored;
+  const std::string single = folder + "/model.safetensors", index = single + ".index.json";
+  if (std::filesystem::exists(single, ignored)) {
+    model->add_damaged(single, faults);
+  } else if (std::filesystem::exists(index, ignored)) {
+    const auto shards = read_index(index);
+    if (!shards) {
+      faults.push_back(shards.error().message);
+      return model;
+    }
+    for (const auto& [shard, names] : *shards) {
+      const std::string path = folder + "/" + shard;
+      if (std::filesystem::exists(path, ignored))
+        model->add_damaged(path, faults);
+      else
+        faults.push_back(missing_shard(path, index, names.size()).message);
+    }
+  }
+  return model;
+}
+
 Result<std::unique_ptr<Safetensors>> Safetensors::open_sharded(const std::string& folder,
                                                                const std::string& index_path) {
   WEIR_TRY(const auto shards, read_index(index_path));
@@ -284,8 +344,7 @@ Result<std::unique_ptr<Safetensors>> Safetensors::open_sharded(const std::string
   for (const auto& [shard, names] : shards) {
     const std::string path = folder + "/" + shard;
     if (std::error_code ignored; !std::filesystem::exists(path, ignored)) {
-      return fail(ErrorCode::kNotFound, "{}: this shard is missing; {} names {} tensors in it", path, index_path,
-                  names.size());
+      return tl::unexpected(missing_shard(path, index_path, names.size()));
     }
     const std::size_t first = model->contents_.tensors.size(), first_unsupported = model->contents_.unsupported.size();
     WEIR_RETURN_IF_ERROR(model->add(path));

@@ -28,6 +28,9 @@ class Safetensors {
  public:
   // All weights of a Hugging Face folder: model.safetensors, or what model.safetensors.index.json names.
   static Result<std::unique_ptr<Safetensors>> open(const std::string& folder);
+  // What can be read of weights that open() refuses: the tables of contents of the files that are there. All tensors
+  // count as unsupported, for their bytes may not be there. What is missing or damaged is added to `faults`.
+  static std::unique_ptr<Safetensors> open_damaged(const std::string& folder, std::vector<std::string>& faults);
 
   std::span<const Weight> tensors() const { return contents_.tensors; }
   std::span<const UnsupportedTensor> unsupported_tensors() const { return contents_.unsupported; }
@@ -37,6 +40,7 @@ class Safetensors {
 
  private:
   Status add(const std::string& path);
+  void add_damaged(const std::string& path, std::vector<std::string>& faults);
   static Result<std::unique_ptr<Safetensors>> open_sharded(const std::string& folder, const std::string& index_path);
 
   SafetensorsContents contents_;

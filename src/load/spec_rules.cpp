@@ -197,6 +197,11 @@ Status check_spec(const ModelSpec& spec, const std::string& file) {
         file, spec.attention_scale, spec.attention_softcap, spec.final_softcap, spec.embedding_scale,
         spec.residual_scale, spec.logit_scale);
   }
+  if (!usable(spec.swiglu_alpha) || !usable(spec.swiglu_limit) || spec.swiglu_limit == 0 || !usable(spec.qkv_clip)) {
+    return fail(ErrorCode::kCorruptFile,
+                "{}: SwiGLU with alpha {} and limit {}, q, k and v clipped at {}: positive numbers expected", file,
+                spec.swiglu_alpha, spec.swiglu_limit, spec.qkv_clip);
+  }
   WEIR_RETURN_IF_ERROR(check_mixers(spec, file));
   WEIR_RETURN_IF_ERROR(check_experts(spec, file));
   const int turned = spec.latent.rank > 0 ? spec.latent.rope_dim : spec.head_dim;

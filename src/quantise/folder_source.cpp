@@ -146,7 +146,7 @@ void convert_values(const ModelSpec& folder, const ModelSpec& file, std::vector<
 
 Result<SourceModel> source_from_folder(const std::string& path) {
   auto folder = std::make_shared<Folder>();
-  WEIR_TRY(folder->files, load::open_model(path));
+  WEIR_TRY(folder->files, load::open_model(path, {.exact = true}));
   const ModelSpec& spec = folder->files.spec;
   const std::string architecture = architecture_of(load::family_named(spec.family));
   const Family* reader = load::family_reading(architecture);

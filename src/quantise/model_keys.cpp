@@ -310,6 +310,10 @@ std::string first_difference(const ModelSpec& wanted, const ModelSpec& read) {
   if (far(&ModelSpec::residual_scale)) return fmt::format("branches scaled by {}", wanted.residual_scale);
   if (far(&ModelSpec::logit_scale)) return fmt::format("logits scaled by {}", wanted.logit_scale);
   if (far(&ModelSpec::attention_scale)) return fmt::format("attention scaled by {}", wanted.attention_scale);
+  if (far(&ModelSpec::qkv_clip)) return fmt::format("queries, keys and values clipped at {}", wanted.qkv_clip);
+  if (wanted.activation == load::Activation::kClampedSwiglu &&
+      (far(&ModelSpec::swiglu_alpha) || far(&ModelSpec::swiglu_limit)))
+    return fmt::format("SwiGLU with alpha {} and limit {}", wanted.swiglu_alpha, wanted.swiglu_limit);
   if (far(&ModelSpec::attention_softcap)) return fmt::format("attention capped at {}", wanted.attention_softcap);
   if (far(&ModelSpec::final_softcap)) return fmt::format("logits capped at {}", wanted.final_softcap);
   if (!same_latents(wanted.latent, read.latent)) return "its latent attention";

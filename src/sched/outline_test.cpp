@@ -19,12 +19,14 @@ struct Shape {
   std::vector<int> windows = {0};
   Policy policy = Policy::kFcfs;
   bool caching = true;
+  std::int64_t state_blocks = 0;
 };
 
 kv::KvConfig kv_config(const Shape& setup, int ids_per_block) {
   kv::KvConfig config;
   config.layout.block_tokens = setup.block_tokens;
   for (const int window : setup.windows) config.layout.groups.push_back({window, {}});
+  config.layout.state_blocks = setup.state_blocks;
   config.num_blocks = setup.blocks;
   config.model_id = "outlined";
   config.ids_per_block = ids_per_block;
@@ -180,6 +182,7 @@ class Lockstep {
     if (below(5) == 0) setup.windows = {0, 6};
     if (below(3) == 0) setup.policy = Policy::kPriority;
     setup.caching = below(4) != 0;
+    if (below(4) == 0) setup.state_blocks = static_cast<std::int64_t>(1 + below(3));
     return setup;
   }
 

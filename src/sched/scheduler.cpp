@@ -64,7 +64,8 @@ struct Scheduler::Impl {
       : config(given),
         kv(manager),
         block_tokens(kv.layout().block_tokens),
-        windows(std::ranges::any_of(kv.layout().groups, [](const kv::KvGroup& group) { return group.window > 0; })) {
+        windows(std::ranges::any_of(kv.layout().groups, [](const kv::KvGroup& group) { return group.window > 0; })),
+        keeps_states(kv.layout().state_blocks > 0 && config.enable_prefix_caching) {
     CHECK(config.max_num_seqs >= 1 && config.max_num_batched_tokens >= 1 && config.max_model_len >= 0,
           "{} sequences, {} tokens per step, {} tokens per sequence", config.max_num_seqs,
           config.max_num_batched_tokens, config.max_model_len);
@@ -113,6 +114,7 @@ struct Scheduler::Impl {
   kv::KvManager& kv;
   std::int64_t block_tokens;
   bool windows;                                           // a group has one
+  bool keeps_states;                                      // steps end where KvManager keeps recurrent states
   std::unordered_map<std::uint64_t, Sequence> sequences;  // its elements do not move
   std::vector<Sequence*> running;                         // in order of admission
   std::set<Sequence*, WaitsBefore> waiting;
@@ -282,6 +284,7 @@ void Scheduler::Impl::load(Sequence& s) {
 }
 
 void Scheduler::Impl::plan_range(Step& step, Sequence& s, std::int64_t end) {
+  if (keeps_states) end = kv.step_end(s.id, s.computed, end);
   step.plan.ranges.push_back({s.id, s.computed, end, end == s.known && s.max_tokens > 0});
   step.sequences.push_back(&s);
   step.budget -= end - s.computed;

@@ -23,6 +23,7 @@ class Scenario {
     std::vector<int> windows = {0};
     Policy policy = Policy::kFcfs;
     bool caching = false;
+    std::int64_t state_blocks = 0;
   };
 
   explicit Scenario(const Options& options) : kv_(kv_config(options)), scheduler_(scheduler_config(options), kv_) {}
@@ -82,6 +83,7 @@ class Scenario {
     kv::KvConfig config;
     config.layout.block_tokens = options.block_tokens;
     for (const int window : options.windows) config.layout.groups.push_back({window, {}});
+    config.layout.state_blocks = options.state_blocks;
     config.num_blocks = options.pool_blocks;
     return config;
   }
@@ -203,6 +205,16 @@ TEST(Scheduler, ThePrefixCacheShortensThePrompt) {
   EXPECT_EQ(s.timeline(), "A: P8 - | B:   C8+P2");
   EXPECT_EQ(s.scheduler().stats().prefix_queries_tokens, 18u);
   EXPECT_EQ(s.scheduler().stats().prefix_hits_tokens, 8u);
+}
+
+TEST(Scheduler, StepsEndWhereARecurrentStateIsKept) {
+  Scenario s({.pool_blocks = 20, .caching = true, .state_blocks = 2});
+  s.submit("A", {.prompt = 14, .max_tokens = 1, .first_token = 5}).run(3);
+  s.submit("B", {.prompt = 14, .max_tokens = 1, .first_token = 5}).run(1);
+  EXPECT_EQ(s.timeline(), "A: P8 P4 P2 - | B:       C12+P2");
+  // One step where nothing is kept.
+  Scenario without({.pool_blocks = 20, .step_tokens = 16, .state_blocks = 2});
+  EXPECT_EQ(without.submit("A", {.prompt = 14, .max_tokens = 1}).run(1).timeline(), "A: P14");
 }
 
 TEST(Scheduler, AResumedSequenceFindsItsOwnBlocksAndIsNotCountedTwice) {

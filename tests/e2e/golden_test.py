@@ -16,8 +16,6 @@ TOLERANCE = 2e-3  # of a logprob, where both sides compute with 32 bits
 EXACT = ("--compute", "exact", "--kv-cache-dtype", "f32")
 # By default activations have 8 bits for BF16 and quantised weights, and KV has 16. Random models amplify that.
 DEFAULT_MEAN, DEFAULT_MAX = 0.03, 0.15
-# What these have read is in a state that nobody else can take up: no prefix is cached.
-RECURRENT = {"qwen3-next"}
 
 
 def folders():
@@ -195,10 +193,7 @@ class FromTheCache(unittest.TestCase):
                 self.assertEqual(cold["choices"], warm["choices"])
                 cached = [r["usage"].get("prompt_tokens_details", {}).get("cached_tokens") for r in (cold, warm)]
                 self.assertIn(cached[0], (0, None))
-                if model.name in RECURRENT:
-                    self.assertIn(cached[1], (0, None))
-                else:
-                    self.assertGreater(cached[1], len(case["prompt_ids"]) // 2)
+                self.assertGreater(cached[1], len(case["prompt_ids"]) // 2)
 
     def test_another_salt_finds_nothing(self):
         model = folders()[0]

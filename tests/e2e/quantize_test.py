@@ -21,6 +21,8 @@ REFUSED = {
     "qwen2": "sliding window of 24 tokens in layer 1",
     "llama-yarn": "YaRN with \"truncate\" false",
     "deepseek-v32": "no architecture of GGUF",
+    "olmoe-clip": "clipped at 0.6",
+    "gpt-oss-limits": "SwiGLU with alpha 1.1 and limit 0.5",
 }
 TOKENIZERS = GOLDEN.parent / "tokenizers"
 EXACT = ("--compute", "exact", "--kv-cache-dtype", "f32")

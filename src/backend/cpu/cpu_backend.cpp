@@ -63,6 +63,7 @@ class CpuBackend : public Backend {
     cpu::layer_norm(pool_, x, weight, bias, eps, out);
   }
   void add(const AddCall& call) override { cpu::add(pool_, call); }
+  void clamp(float limit, Matrix<float> x) override { cpu::clamp(pool_, limit, x); }
   void multiply_sigmoid(Matrix<const float> gate, Matrix<float> x) override { cpu::multiply_sigmoid(pool_, gate, x); }
   void multiply_silu(Matrix<const float> gate, Matrix<float> x) override { cpu::multiply_silu(pool_, gate, x); }
   void head_norm_rope(const HeadNormRopeCall& call) override { cpu::head_norm_rope(pool_, isa_, call); }

@@ -467,6 +467,7 @@ TEST_P(RowTest, LayerNormAndGates) {
       backend.add(
           {.from = {from.data(), x.rows, cols}, .scale = 0.5f, .gate = {from.data(), x.rows, 1, cols}, .to = x});
       backend.multiply_sigmoid({from.data(), x.rows, cols}, x);
+      backend.clamp(0.5f, x);
       backend.multiply_silu({from.data(), x.rows, cols}, x);
     });
   }

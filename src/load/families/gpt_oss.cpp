@@ -10,7 +10,7 @@ constexpr Family::HfClass kClasses[] = {{"GptOssForCausalLM", "gpt_oss"}};
 constexpr std::string_view kGguf[] = {"gpt-oss"};
 constexpr int kHeadDim = 64, kWindow = 128;
 constexpr std::int64_t kContext = 131072, kPattern = 2;
-constexpr double kTheta = 150'000.0, kEps = 1e-5, kAlpha = 1.702, kLimit = 7.0;
+constexpr double kTheta = 150'000.0, kEps = 1e-5;
 
 void set_parts(ParsedModel& model) {
   ModelSpec& spec = model.spec;
@@ -29,11 +29,8 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_hf_experts(config, "intermediate_size", spec));
   WEIR_TRY(const auto alpha, config.number("swiglu_alpha"));
   WEIR_TRY(const auto limit, config.number("swiglu_limit"));
-  if (alpha.value_or(kAlpha) != kAlpha || limit.value_or(kLimit) != kLimit) {
-    return fail_at("swiglu_limit", ErrorCode::kUnsupported,
-                   "{}: SwiGLU with alpha {} and limit {} is not supported; {} and {} are", config.file(),
-                   alpha.value_or(kAlpha), limit.value_or(kLimit), kAlpha, kLimit);
-  }
+  if (alpha) spec.swiglu_alpha = static_cast<float>(*alpha);
+  if (limit) spec.swiglu_limit = static_cast<float>(*limit);
   set_parts(model);
   WEIR_TRY(const int window, read_hf_window(config, kWindow));
   WEIR_TRY(const auto local, read_hf_layer_types(config, spec.layers, "sliding_attention",

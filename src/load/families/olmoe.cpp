@@ -1,4 +1,4 @@
-// OLMoE: Llama with experts, and norms of the whole of q and k.
+// OLMoE: Llama with experts, norms of the whole of q and k, and perhaps a limit to q, k and v.
 #include "load/families/family.h"
 
 namespace weir::load {
@@ -14,10 +14,12 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
   model.spec.qk_norm = QkNorm::kWidth;
   WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
   model.biases.attention_output = model.biases.qkv;
-  if (config.has("clip_qkv")) {
-    return fail_at("clip_qkv", ErrorCode::kUnsupported, "{}: clipped queries and keys (\"clip_qkv\") are not supported",
-                   config.file());
+  WEIR_TRY(const auto clip, config.number("clip_qkv"));
+  if (clip && !(*clip > 0)) {  // 0 would leave nothing, and is how the spec says "off"
+    return fail_at("clip_qkv", ErrorCode::kCorruptFile, "{}: clip_qkv is {}; a positive number expected", config.file(),
+                   *clip);
   }
+  model.spec.qkv_clip = static_cast<float>(clip.value_or(0.0));
   return read_hf_experts(config, "intermediate_size", model.spec);
 }
 

@@ -35,6 +35,7 @@ Result<Attention> Attention::load(Loader& loader, int layer, int stream) {
 void Attention::norm_and_turn(const Step& step, Matrix<float> heads, const Vector& norm) const {
   const bool width = spec_->qk_norm == load::QkNorm::kWidth;
   if (width) step.backend.rms_norm(heads, norm.data(), spec_->rms_eps, heads, /*accumulate=*/false);
+  if (spec_->qkv_clip > 0) step.backend.clamp(spec_->qkv_clip, heads);
   step.backend.head_norm_rope({.x = heads,
                                .head_dim = spec_->head_dim,
                                .norm_weight = width ? nullptr : norm.data(),
@@ -59,6 +60,7 @@ void Attention::run(const Step& step, const Input& in, const Output& out) const 
                        .outputs = std::span(projections).first(gated ? 4 : 3)});
   norm_and_turn(step, q, q_norm_);
   norm_and_turn(step, k, k_norm_);
+  if (spec_->qkv_clip > 0) step.backend.clamp(spec_->qkv_clip, v);
 
   const backend::KvLayerView& kv = step.kv.streams[static_cast<std::size_t>(stream_)];
   const ForwardBatch::Group& group = step.group(stream_);

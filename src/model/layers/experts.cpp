@@ -86,7 +86,8 @@ void Experts::run(const Step& step, const Input& in, const Output& out) const {
                         .down = down_.view(),
                         .activation = activation_of(*spec_),
                         .y = out.y,
-                        .accumulate = out.accumulate});
+                        .accumulate = out.accumulate,
+                        .swiglu = swiglu_of(*spec_)});
   if (shared_) add_shared(step, normed, out.y);
 }
 

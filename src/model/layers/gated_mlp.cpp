@@ -14,12 +14,17 @@ backend::Activation activation_of(const ModelSpec& spec) {
   return backend::Activation::kSilu;
 }
 
+backend::SwigluLimits swiglu_of(const ModelSpec& spec) {
+  return {.alpha = spec.swiglu_alpha, .limit = spec.swiglu_limit};
+}
+
 Result<GatedMlp> GatedMlp::load(Loader& loader, int layer, const std::string& ending) {
   const auto name = [&](std::string_view part, std::string_view kind) {
     return fmt::format("blk.{}.ffn_{}{}.{}", layer, part, ending, kind);
   };
   GatedMlp m;
   m.activation_ = activation_of(loader.spec());
+  m.swiglu_ = swiglu_of(loader.spec());
   WEIR_TRY(m.gate_, loader.linear(name("gate", "weight")));
   WEIR_TRY(m.up_, loader.linear(name("up", "weight")));
   WEIR_TRY(m.down_, loader.linear(name("down", "weight")));
@@ -39,7 +44,8 @@ void GatedMlp::run(const Step& step, const Input& in, const Output& out) const {
                              .gate_bias = gate_bias_.data(),
                              .up_bias = up_bias_.data(),
                              .activation = activation_,
-                             .y = inner});
+                             .y = inner,
+                             .swiglu = swiglu_});
   const backend::LinearOutput down = {down_.get(), down_bias_.data(), out.y, out.accumulate};
   step.backend.linear({.x = inner, .outputs = {&down, 1}});
 }

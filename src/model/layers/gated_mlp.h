@@ -11,6 +11,7 @@
 namespace weir::model {
 
 backend::Activation activation_of(const ModelSpec& spec);
+backend::SwigluLimits swiglu_of(const ModelSpec& spec);
 
 class GatedMlp {
  public:
@@ -21,6 +22,7 @@ class GatedMlp {
 
  private:
   backend::Activation activation_ = backend::Activation::kSilu;
+  backend::SwigluLimits swiglu_;
   std::unique_ptr<LinearWeight> gate_, up_, down_;
   Vector gate_bias_, up_bias_, down_bias_;
 };

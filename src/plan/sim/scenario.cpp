@@ -162,11 +162,6 @@ Status size_from_card(const ScenarioSpec& spec, Scenario& scenario) {
     config.windows = sized.windows;
     config.num_blocks = sized.num_blocks;
     config.state_blocks = sized.state_blocks;
-    if (sized.state_blocks > 0 && config.scheduler.enable_prefix_caching) {
-      config.scheduler.enable_prefix_caching = false;
-      scenario.assumptions.push_back(
-          "prefix caching is off: the model's recurrent state cannot be taken up in the middle");
-    }
     cluster.kv_bytes_per_token = sized.kv_bytes_per_token;
     cluster.handover.layers = std::max(sized.layers, 1);
     if (sized.model) {

@@ -39,11 +39,6 @@ Status check_instance(const InstanceConfig& config, std::string_view which) {
   WEIR_RETURN_IF_ERROR(at_least("num_blocks", config.num_blocks, 1));
   WEIR_RETURN_IF_ERROR(at_least("groups of KV", static_cast<std::int64_t>(config.windows.size()), 1));
   for (const int window : config.windows) WEIR_RETURN_IF_ERROR(at_least("window", window, 0));
-  if (config.state_blocks > 0 && config.scheduler.enable_prefix_caching) {
-    return fail_at("enable_prefix_caching", ErrorCode::kInvalidArgument,
-                   "{}: a model with recurrent state cannot take up a text in the middle: prefix caching must be off",
-                   which);
-  }
   const Overheads& o = config.overheads;
   if (!(o.request_s >= 0) || !(o.prompt_token_s >= 0) || !(o.output_s >= 0)) {
     return fail_at("overheads", ErrorCode::kInvalidArgument,

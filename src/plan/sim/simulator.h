@@ -37,7 +37,7 @@ struct InstanceConfig {
   int block_tokens = 16;
   std::uint32_t num_blocks = 0;      // of the pool
   std::vector<int> windows = {0};    // of the KV groups, as kv::KvGroup
-  std::int64_t state_blocks = 0;     // of a sequence's recurrent state; > 0 goes without prefix caching only
+  std::int64_t state_blocks = 0;     // of a sequence's recurrent state
   const StepModel* model = nullptr;  // outlives the simulation
   Overheads overheads;
 };

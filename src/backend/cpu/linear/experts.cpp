@@ -131,7 +131,8 @@ void LinearLayers::run_wave(const ExpertsCall& call, const Needs& outer, const N
                           .gate_bias = bias_of(call.gate, s, inner_cols),
                           .up_bias = bias_of(call.up, s, inner_cols),
                           .activation = call.activation,
-                          .y = inner},
+                          .y = inner,
+                          .swiglu = call.swiglu},
                          panels, s.first - base, s.a, w);
   });
   prepare_segments({inner, nullptr, 0.0f}, base, inner_needs, wave);

@@ -210,6 +210,8 @@ struct GatedStoreTile {
   const float* gate_bias;
   const float* up_bias;
   int activation;  // 0: SiLU, 1: tanh-GELU, 2: gpt-oss's clamped SwiGLU
+  float swiglu_alpha;
+  float swiglu_limit;
   float* y;
   int64_t stride;
 };

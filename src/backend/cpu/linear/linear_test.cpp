@@ -2,6 +2,7 @@
 // formats' definitions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -404,6 +405,30 @@ TEST(GatedLinear, EqualsTwoProjectionsAndTheActivation) {
           EXPECT_NEAR(y[i], expected, 1e-6 * std::abs(expected) + 1e-6 * std::abs(u[i]))
               << name(isa) << " gate " << g[i];
         }
+      }
+    }
+  }
+}
+
+TEST(GatedLinear, ClampsAsTheCallSays) {
+  const std::vector<float> gate_data = {-3.0f, 0.25f, 0.75f, 9.0f, 1.0f}, up_data = {2.0f, -0.25f, -8.0f, 9.0f, 0.5f};
+  const std::vector<float> one = {1.0f};
+  for (const Isa isa : isas()) {
+    const auto backend = make(isa);
+    const auto gate = backend->pack(DType::kF32, 5, 1, std::as_bytes(std::span(gate_data)));
+    const auto up = backend->pack(DType::kF32, 5, 1, std::as_bytes(std::span(up_data)));
+    for (const SwigluLimits swiglu : {SwigluLimits(), SwigluLimits{.alpha = 1.1f, .limit = 0.5f}}) {
+      std::vector<float> y(5);
+      backend->gated_linear({.x = {one.data(), 1, 1},
+                             .gate = gate.get(),
+                             .up = up.get(),
+                             .activation = Activation::kClampedSwiglu,
+                             .y = {y.data(), 1, 5},
+                             .swiglu = swiglu});
+      for (std::size_t i = 0; i < 5; ++i) {
+        const double limit = swiglu.limit, g = std::min<double>(gate_data[i], limit);
+        const double u = std::clamp<double>(up_data[i], -limit, limit);
+        EXPECT_NEAR(y[i], (u + 1) * g / (1 + std::exp(-swiglu.alpha * g)), 1e-5) << name(isa) << " " << i;
       }
     }
   }

@@ -319,6 +319,8 @@ void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panel
                                  .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
                                  .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
                                  .activation = static_cast<int>(call.activation),
+                                 .swiglu_alpha = call.swiglu.alpha,
+                                 .swiglu_limit = call.swiglu.limit,
                                  .y = call.y.row(first + row) + column,
                                  .stride = call.y.stride};
     kernels_.store_gated(&tile);

@@ -128,6 +128,17 @@ void copy_heads(ThreadPool& pool, const CopyHeadsCall& call) {
   });
 }
 
+void clamp(ThreadPool& pool, float limit, Matrix<float> x) {
+  for_ranges(pool, x.rows, x.rows * x.cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      for (std::int64_t i = 0; i < x.cols; ++i) {
+        float& value = x.row(t)[i];
+        value = value > limit ? limit : value < -limit ? -limit : value;
+      }
+    }
+  });
+}
+
 void multiply_sigmoid(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x) {
   multiply_gate(pool, gate, x, sigmoid);
 }

@@ -12,6 +12,7 @@ void layer_norm(ThreadPool& pool, Matrix<const float> x, const float* weight, co
                 Matrix<float> out);
 void add(ThreadPool& pool, const AddCall& call);
 void copy_heads(ThreadPool& pool, const CopyHeadsCall& call);
+void clamp(ThreadPool& pool, float limit, Matrix<float> x);
 void multiply_sigmoid(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x);
 void multiply_silu(ThreadPool& pool, Matrix<const float> gate, Matrix<float> x);
 

@@ -348,6 +348,16 @@ TEST(MultiplyGate, SigmoidAndSilu) {
   }
 }
 
+TEST(Clamp, KeepsWhatIsWithinAndNan) {
+  ThreadPool pool(2);
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();
+  std::vector<float> x = {-1.5f, -2.5f, 1.5f, infinite, nan, -infinite};
+  clamp(pool, 1.5f, {x.data(), 2, 3});
+  EXPECT_EQ(std::vector<float>(x.begin(), x.begin() + 4), (std::vector<float>{-1.5f, -1.5f, 1.5f, 1.5f}));
+  EXPECT_TRUE(std::isnan(x[4]));
+  EXPECT_EQ(x[5], -1.5f);
+}
+
 TEST(CopyHeads, MovesPartsOfHeads) {
   ThreadPool pool(2);
   const std::vector<float> from = {1, 2, 3, 4, 5, 6};
