@@ -171,7 +171,7 @@ class Gate {
 Workload workload(std::size_t requests, const char* arrivals, std::int64_t output = 3) {
   WorkloadSpec spec;
   spec.requests = requests;
-  spec.arrivals = *parse_arrivals(arrivals);
+  spec.arrivals = *traffic::parse_arrivals(arrivals);
   spec.prompt.median = 8;
   spec.output.median = static_cast<double>(output);
   return *Workload::draw(spec);

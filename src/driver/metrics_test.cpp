@@ -34,7 +34,7 @@ RunResult run_of(std::vector<RequestRecord> records) {
 Workload workload_of(std::size_t requests, const char* arrivals = "poisson:1") {
   WorkloadSpec spec;
   spec.requests = requests;
-  spec.arrivals = *parse_arrivals(arrivals);
+  spec.arrivals = *traffic::parse_arrivals(arrivals);
   return *Workload::draw(spec);
 }
 
