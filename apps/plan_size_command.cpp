@@ -16,7 +16,8 @@ void add_plan_size(CLI::App& plan, int& status) {
   auto options = std::make_shared<Options>();
   auto* command = plan.add_subcommand("size", "parameters, weights, KV per token, and what fits on given devices");
   add_subject_options(*command, options->query.subject, HardwareOption::kOptional);
-  command->add_option("--context", options->query.context, "tokens of a sequence (default: 8192)");
+  command->add_option("--context", options->query.context, "tokens of a sequence (default: 8192)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--block-size", options->query.block_tokens, "tokens of a KV block");
   command->add_option("--step-tokens", options->query.step_tokens, "most tokens computed in one pass");
   command->add_option("--max-num-seqs", options->query.sequences, "most sequences that sample in one pass");

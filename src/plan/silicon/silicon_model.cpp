@@ -36,7 +36,7 @@ constexpr double kTpotOffsetNoise = 0.05, kTtftOffsetNoise = 0.12;
 constexpr std::array<double, kTtftTerms> kTtftStart = {1, 0.05, 0.05, 0.1, 1, 20, 0.3, 0.7};
 constexpr std::array<int, kTtftTerms> kTtftKind = {2, 2, 2, 2, 1, 1, 1, 0};
 constexpr double kLeastRepeatNoise = 0.01;  // of a measurement: where no configuration was measured twice
-constexpr double kBurst = 8;  // prompts: a handful that happen to come together
+constexpr double kBurst = 8;                // prompts: a handful that happen to come together
 // Of drafted tokens each is taken with this probability if all before it were: where the fit starts from.
 constexpr double kAcceptance = 0.7;
 
@@ -90,13 +90,17 @@ double weighed(const StepTerms& terms) {
   return sum;
 }
 
-// One prompt alone on the devices that prefill, by the start coefficients.
-double prompt_ms(const SiliconRow& row) {
+StepLoad prompt_load(const SiliconRow& row) {
   StepLoad load;
   load.prompts = 1;
   load.prompt_tokens = row.input_tokens;
   load.prompt_pairs = 0.5 * row.input_tokens * row.input_tokens;
-  const StepTerms terms = step_terms(row.facts, row.hardware, row.prefill_layout, row.bits, load);
+  return load;
+}
+
+// One prompt alone on the devices that prefill, by the start coefficients.
+double prompt_ms(const SiliconRow& row) {
+  const StepTerms terms = step_terms(row.facts, row.hardware, row.prefill_layout, row.bits, prompt_load(row));
   double sum = 0;
   for (int term = 0; term < kTerms; ++term) {
     const auto i = static_cast<std::size_t>(term);
@@ -193,22 +197,39 @@ std::vector<std::string> measured_groups(const std::string& model, const Hardwar
                      version == measured.versions.end() ? "" : version->second, bits);
 }
 
+double floor_ms(const SiliconRow& row, Latency latency) {
+  double floor = 0;
+  if (latency == Latency::kTpot) {
+    tpot_terms(row, &floor);
+    return floor;
+  }
+  step_terms(row.facts, row.hardware, row.prefill_layout, row.bits, prompt_load(row), &floor);
+  return floor / row.prefill_layout.pp;  // parts of a prompt may be in all stages at once
+}
+
 double running_requests(const SiliconRow& row) {
   const double room = kv_capacity(row.facts, row.hardware, row.layout, row.bits, row.input_tokens + row.output_tokens);
   return std::max(1.0, std::min(row.concurrency / row.decode_workers, room));
 }
 
-StepTerms tpot_terms(const SiliconRow& row) {
+StepTerms tpot_terms(const SiliconRow& row, double* floor_ms) {
   StepLoad load;
   load.sequences = running_requests(row);
   load.context = row.input_tokens + row.output_tokens / 2;
+  const double drafts = std::max(0.0, row.drafts);
+  load.rows_per_sequence = 1 + drafts;
+  if (floor_ms != nullptr) {
+    // Stages of a pipeline work on parts of the batch side by side.
+    StepLoad least = load;
+    least.sequences = std::max(1.0, load.sequences / row.layout.pp);
+    step_terms(row.facts, row.hardware, row.layout, row.bits, least, floor_ms);
+    *floor_ms /= 1 + drafts;
+  }
   if (!row.disaggregated) {
     load.prompts = load.sequences / row.output_tokens;
     load.prompt_tokens = load.prompts * row.input_tokens;
     load.prompt_pairs = load.prompts * 0.5 * row.input_tokens * row.input_tokens;
   }
-  const double drafts = std::max(0.0, row.drafts);
-  load.rows_per_sequence = 1 + drafts;
   StepTerms terms = step_terms(row.facts, row.hardware, row.layout, row.bits, load);
   const double taken = (1 - std::pow(kAcceptance, 1 + drafts)) / (1 - kAcceptance);  // tokens of a pass
   for (double& term : terms) term /= taken;
@@ -226,8 +247,8 @@ Hierarchy fit_terms(std::span<const SiliconRow* const> rows, Latency latency) {
   return Hierarchy::fit(pointers, prior_of(latency, rows.front()->kind()));
 }
 
-// Rows that fit several recipes ran one of them: the one whose TPOT a fit of all other rows puts nearest to theirs. Only
-// for rows that are learned from.
+// Rows that fit several recipes ran one of them: the one whose TPOT a fit of all other rows puts nearest to theirs.
+// Only for rows that are learned from.
 std::vector<SiliconRow> resolve(std::span<const SiliconRow* const> rows) {
   std::vector<const SiliconRow*> sure;
   for (const SiliconRow* row : rows) {

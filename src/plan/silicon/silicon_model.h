@@ -5,8 +5,8 @@
 // mean in the steady state between), of a step, of overheads, and of waiting for room where the KV of C requests does
 // not fit. Dense, mixture and disaggregated rows have a fit each: their software differs in more than terms can say.
 //
-// Coefficients are hierarchical (hierarchy.h): all, backend, system, bits, model, deployment, deployment + version, load
-// generator, tokens drafted; what is left is smoothed by offsets of nested groups. Fitting is deterministic.
+// Coefficients are hierarchical (hierarchy.h): all, backend, system, bits, model, deployment, deployment + version,
+// load generator, tokens drafted; what is left is smoothed by offsets of nested groups. Fitting is deterministic.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ enum class Support { kOpen, kNone, kFew, kMany };  // kOpen: which of several de
 constexpr std::size_t kSupports = 4;
 constexpr std::size_t kManyRows = 10;  // of the same model, system, backend, version and bits
 
-// What is left of the residuals of one configuration that was itself measured: their mean, shrunk by how much repeats of
-// a configuration differ. Nothing for a configuration that was not.
+// What is left of the residuals of one configuration that was itself measured: their mean, shrunk by how much repeats
+// of a configuration differ. Nothing for a configuration that was not.
 class Repeats {
  public:
   void fit(const std::vector<std::string>& configurations, const std::vector<double>& residuals);
@@ -77,6 +77,9 @@ const SiliconTable& shared_silicon();
 const SiliconModel& shared_model(RowKind kind, Latency latency);
 
 double running_requests(const SiliconRow& row);  // of one decoding worker: what concurrency and memory allow
-StepTerms tpot_terms(const SiliconRow& row);
+// `floor_ms`: what TPOT cannot go below: a decoding pass at full bandwidth and peak, over the tokens it may bring.
+StepTerms tpot_terms(const SiliconRow& row, double* floor_ms = nullptr);
+// What a latency cannot go below. TTFT: one prompt alone.
+double floor_ms(const SiliconRow& row, Latency latency);
 
 }  // namespace weir::plan

@@ -6,8 +6,10 @@
 #include <random>
 #include <set>
 
+#include "plan/data.h"
 #include "plan/silicon/intervals.h"
 #include "plan/silicon/silicon_model.h"
+#include "plan/silicon/step_report.h"
 #include "plan/silicon/validate_silicon.h"
 #include "plan/step/fitted_step.h"
 
@@ -164,6 +166,130 @@ TEST(Silicon, SquaredDegreesAreReadAsOne) {
   EXPECT_EQ(row.layout.dp, 8);
   EXPECT_EQ(row.layout.ep, 8);
   EXPECT_EQ(row.concurrency, 256);
+}
+
+TEST(Silicon, RowsThatCannotFitAreNamedAndLeftOut) {
+  const auto table = read(
+      "1,,vllm,1,meta-llama/Llama-3.1-70B,h100_sxm,bf16,agg,1024,1024,,,16,1,1,1,,,100,10\n"
+      "2,,vllm,1,meta-llama/Llama-3.1-70B,h100_sxm,bf16,agg,1024,1024,,,16,2,1,1,,,100,30\n"
+      "3,,vllm,1,meta-llama/Llama-3.1-70B,h100_sxm,bf16,agg,900000,1024,,,1,2,1,1,,,1000000,30\n");
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(table->rows[0].fate, RowFate::kTooLarge);
+  EXPECT_EQ(table->rows[1].fate, RowFate::kUsed);
+  EXPECT_EQ(table->rows[2].fate, RowFate::kTooLarge);
+  ASSERT_EQ(table->notes.size(), 2U);
+  EXPECT_NE(table->notes[0].find("line 2"), std::string::npos) << table->notes[0];
+  EXPECT_NE(table->notes[0].find("85.9 GB"), std::string::npos) << table->notes[0];
+  // All that was measured did fit.
+  EXPECT_EQ(shared_silicon().fates[static_cast<std::size_t>(RowFate::kTooLarge)], 0U);
+}
+
+TEST(Silicon, RowsOfTheSharedFileAreKnownInAnyOrderAndNumber) {
+  // Every third row, from the end: repeats lose the row that they repeat, and rows their neighbours.
+  const std::string_view text = data_file("silicon.csv");
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    lines.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  std::string sample = lines[0] + "\n";
+  for (std::size_t i = lines.size(); i-- > 1;) {
+    if (i % 3 == 0) sample += lines[i] + "\n";
+  }
+  const auto table = read_silicon(sample, "sample.csv");
+  ASSERT_TRUE(table) << table.error().message;
+  std::set<std::string> known;
+  for (const SiliconRow* row : shared_silicon().used()) known.insert(row->measurement());
+  EXPECT_GT(table->used().size(), 1000U);
+  for (const SiliconRow* row : table->used()) EXPECT_TRUE(known.contains(row->measurement())) << row->line;
+}
+
+TEST(Silicon, MeasurementsAreNotBelowTheFloor) {
+  std::size_t below = 0, all = 0;
+  for (const SiliconRow* row : shared_silicon().used()) {
+    if (row->disaggregated) continue;  // how many decode is not always known
+    ++all;
+    below += row->tpot_ms < floor_ms(*row, Latency::kTpot) ? 1 : 0;
+  }
+  EXPECT_LT(static_cast<double>(below), 0.01 * static_cast<double>(all)) << below << " of " << all;
+}
+
+TEST(Intervals, NothingIsPromisedBelowTheFloor) {
+  const Interval interval{-0.5, 0.5};
+  const Estimate above = estimate(std::log(10.0), interval, 5);
+  EXPECT_FALSE(above.raised);
+  EXPECT_NEAR(above.low_ms, 10 * std::exp(-0.5), 1e-9);
+  const Estimate low = estimate(std::log(10.0), interval, 8);
+  EXPECT_TRUE(low.raised);
+  EXPECT_EQ(low.low_ms, 8);
+  EXPECT_NEAR(low.ms, 10, 1e-9);
+  const Estimate all = estimate(std::log(10.0), interval, 30);
+  EXPECT_EQ(all.ms, 30);
+  EXPECT_EQ(all.high_ms, 30);
+}
+
+Result<Report> step_of(const char* model, const char* gpu, StepQuestion question) {
+  WEIR_TRY(question.card, read_model_card(model));
+  WEIR_TRY(question.hardware, find_hardware(gpu));
+  question.types = question.card.types;
+  return step_report(question);
+}
+
+TEST(StepReport, RefusesWhatDoesNotFitWithTheTermAndBothNumbers) {
+  const auto weights = step_of("Llama-3.3-70B", "H100", {});
+  ASSERT_FALSE(weights);
+  EXPECT_NE(weights.error().message.find("weights do not fit: 141"), std::string::npos) << weights.error().message;
+  EXPECT_NE(weights.error().message.find("85.90 GB"), std::string::npos) << weights.error().message;
+  EXPECT_FALSE(step_of("Llama-3.1-405B", "L4", {}));
+  StepQuestion question;
+  question.layout.tp = 4;
+  question.input_tokens = question.output_tokens = 1e7;
+  const auto kv = step_of("Llama-3.3-70B", "H100", question);
+  ASSERT_FALSE(kv);
+  EXPECT_NE(kv.error().message.find("KV of one sequence"), std::string::npos) << kv.error().message;
+}
+
+TEST(StepReport, NoFigureIsBelowTheRoofline) {
+  for (const char* backend : {"", "vllm", "sglang", "trtllm"}) {
+    for (const double concurrency : {1.0, 16.0, 256.0}) {
+      StepQuestion question;
+      question.layout.tp = 2;
+      question.backend = backend;
+      question.concurrency = concurrency;
+      const auto report = step_of("Llama-3.3-70B", "H100", question);
+      ASSERT_TRUE(report) << report.error().message;
+      // 139 GB are read a pass (all but the embedding table), by two devices of 3.35 TB/s.
+      EXPECT_GT(report->json["TPOT"]["low_ms"].get<double>(), 139e9 / 2 / 3.35e9 * 0.999) << backend << concurrency;
+      // 2 x 68.5 G products of 1,024 tokens at 989 TFLOP/s.
+      EXPECT_GT(report->json["TTFT"]["low_ms"].get<double>(), 2 * 68.4e9 * 1024 / 2 / 989e9) << backend << concurrency;
+      for (const char* latency : {"TPOT", "TTFT"}) {
+        const auto& json = report->json[latency];
+        EXPECT_LE(json["low_ms"].get<double>(), json["ms"].get<double>());
+        EXPECT_LE(json["ms"].get<double>(), json["high_ms"].get<double>());
+      }
+    }
+  }
+}
+
+TEST(StepTerms, TypesComputeInTheirOwnPeakOrIn16Bits) {
+  const auto facts = facts_of(*read_model_card("Llama-3.1-8B"));
+  StepLoad load;
+  load.sequences = 4096;  // arithmetic is the floor
+  load.context = 1;
+  const auto floor = [&](const char* gpu, const char* types) {
+    double ms = 0;
+    step_terms(facts, *find_hardware(gpu), {}, step_bits(*parse_weight_types(types), 8), load, &ms);
+    return ms;
+  };
+  EXPECT_DOUBLE_EQ(floor("A100", "fp8"), floor("A100", "bf16"));
+  EXPECT_DOUBLE_EQ(floor("A100", "nvfp4"), floor("A100", "bf16"));
+  EXPECT_NEAR(floor("A100", "int8"), floor("A100", "bf16") / 2, 1e-9);
+  EXPECT_NEAR(floor("H100", "fp8"), floor("H100", "bf16") * 989 / 1979, 1e-9);
+  EXPECT_DOUBLE_EQ(floor("H100", "nvfp4"), floor("H100", "bf16"));
+  EXPECT_NEAR(floor("B200", "nvfp4"), floor("B200", "bf16") / 4, 1e-9);
+  EXPECT_DOUBLE_EQ(floor("B200", "int4"), floor("B200", "bf16"));  // of weights alone
+  EXPECT_DOUBLE_EQ(floor("B200", "q4_k_m"), floor("B200", "bf16"));
 }
 
 TEST(StepFacts, NamesWithoutCountsSayNothing) {

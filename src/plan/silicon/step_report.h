@@ -20,7 +20,7 @@ struct StepQuestion {
   std::string backend;
 };
 
-// Errors as make_step_model's.
+// Errors: make_step_model's, and check_fits' where the weights or one request do not fit.
 Result<Report> step_report(const StepQuestion& question);
 
 }  // namespace weir::plan
