@@ -9,6 +9,7 @@
 #include <random>
 
 #include "apps/commands.h"
+#include "apps/number_range.h"
 #include "base/printable.h"
 #include "driver/driver.h"
 #include "driver/metrics.h"
@@ -171,11 +172,11 @@ void add_bench_serve(CLI::App& bench, int& status) {
       ->check(CLI::Range(std::size_t{0}, kMaxRequests))
       ->capture_default_str();
   command->add_option("--goodput", options->goodput, "limits in ms that good requests keep: ttft:MS tpot:MS e2el:MS");
-  command->add_option("--temperature", options->driver.temperature, "of sampling")->check(CLI::Range(0.0, 100.0));
+  command->add_option("--temperature", options->driver.temperature, "of sampling")->check(number_range(0.0, 100.0));
   command->add_flag("--eos", options->eos, "let replies end where the model ends them");
   command->add_flag("--no-stream", options->no_stream, "whole replies: no TTFT or TPOT of their own");
   command->add_option("--timeout", options->driver.timeout_s, "seconds for one request, from when it was due")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(number_range(0.001, 1e6))
       ->capture_default_str();
   command->add_option("--output", options->output, "a file that gets one JSON object for each request");
   command->add_flag("--json", options->json, "as JSON");

@@ -7,6 +7,7 @@
 
 #include "apps/commands.h"
 #include "apps/live_load.h"
+#include "apps/number_range.h"
 #include "apps/plan_command.h"
 #include "base/printable.h"
 
@@ -34,7 +35,13 @@ std::string to_text(const plan::CalibratedStep& model) {
                            model.reference_s, model.resident_bytes / 1e6, model.resident_row_bytes / 1e3);
 }
 
-Result<plan::Report> run(const CalibrateOptions& options, const std::string& out) {
+struct Arguments {
+  CalibrateOptions calibrate;
+  std::string out;
+};
+
+Result<plan::Report> measure(const Arguments& arguments) {
+  const auto& [options, out] = arguments;
   WEIR_TRY(const plan::CalibratedStep model, calibrate(options));
   plan::Report report{to_text(model), model.to_json()};
   if (!out.empty()) {
@@ -49,10 +56,9 @@ Result<plan::Report> run(const CalibrateOptions& options, const std::string& out
 }  // namespace
 
 void add_plan_calibrate(CLI::App& plan, int& status) {
-  auto* command = plan.add_subcommand("calibrate", "measure the engine on this machine: a step model for `plan sim`");
-  auto options = std::make_shared<CalibrateOptions>();
-  auto out = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
+  const auto [command, arguments] = add_report<Arguments>(
+      plan, status, "calibrate", "measure the engine on this machine: a step model for `plan sim`", measure);
+  CalibrateOptions* options = &arguments->calibrate;
   command->add_option("MODEL", options->model, "a .gguf file or a Hugging Face folder")->required();
   command->add_option("--threads", options->threads, "compute threads; 0 = all cores this process may use")
       ->check(CLI::Range(0, 1024));
@@ -60,13 +66,11 @@ void add_plan_calibrate(CLI::App& plan, int& status) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "of load, about")
-      ->check(CLI::Range(1.0, 3600.0))
+      ->check(number_range(1.0, 3600.0))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "of the prompts")->capture_default_str();
   command->add_option("--step-log", options->keep_log, "a file that gets the steps that were measured");
-  command->add_option("--out", *out, "the file to write");
-  command->add_flag("--json", *json, "as JSON");
-  command->callback([options, out, json, &status] { status = print_report(run(*options, *out), *json); });
+  command->add_option("--out", arguments->out, "the file to write");
 }
 
 }  // namespace weir::apps

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "plan/report.h"
@@ -31,5 +33,25 @@ CLI::App& validate_of(CLI::App& plan);
 
 // Prints the report as text or JSON, or the error; the exit status.
 int print_report(const Result<plan::Report>& report, bool json);
+
+// A command that prints what `answer` makes of Options, for the caller to add the options of; and --json.
+template <class Options>
+struct ReportCommand {
+  CLI::App* command;
+  Options* options;  // as long as the command
+};
+template <class Options, class Answer>
+ReportCommand<Options> add_report(CLI::App& parent, int& status, const std::string& name, const std::string& what,
+                                  Answer answer) {
+  struct Kept {
+    Options options;
+    bool json = false;
+  };
+  auto kept = std::make_shared<Kept>();
+  auto* command = parent.add_subcommand(name, what);
+  command->add_flag("--json", kept->json, "every figure, as JSON");
+  command->callback([kept, answer, &status] { status = print_report(answer(kept->options), kept->json); });
+  return {command, &kept->options};
+}
 
 }  // namespace weir::apps

@@ -15,7 +15,6 @@ struct Options {
   plan::ParallelOptions search;
   std::vector<std::string> kv;
   std::string roles = "both";
-  bool json = false;
 };
 
 Result<plan::Report> parallel(Options options) {
@@ -40,10 +39,10 @@ Result<plan::Report> parallel(Options options) {
 }  // namespace
 
 void add_plan_parallel(CLI::App& plan, int& status) {
-  auto options = std::make_shared<Options>();
+  const auto [command, options] = add_report<Options>(
+      plan, status, "parallel",
+      "search TP, PP, DP, EP, CP, batches, precisions and split roles for the deployments no other beats", parallel);
   auto& search = options->search;
-  auto* command = plan.add_subcommand(
-      "parallel", "search TP, PP, DP, EP, CP, batches, precisions and split roles for the deployments no other beats");
   command->add_option("model", options->model, "Hugging Face folder, config.json, GGUF, or a known model")->required();
   command->add_option("hardware", options->hardware, "a known device, or NAME,field=value,...")->required();
   command->add_option("--devices", search.devices, "at most so many, all together");
@@ -70,8 +69,6 @@ void add_plan_parallel(CLI::App& plan, int& status) {
       "what a device costs an hour, for the cost of tokens; else price_per_hour= of the hardware, if given");
   command->add_option("--top", search.top, "rows of each table")->check(CLI::Range(1, 1000));
   command->add_option("--svg", options->svg, "write the front as a picture");
-  command->add_flag("--json", options->json, "every figure, as JSON");
-  command->callback([options, &status] { status = print_report(parallel(*options), options->json); });
 }
 
 }  // namespace weir::apps

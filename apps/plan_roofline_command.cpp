@@ -13,7 +13,6 @@ namespace {
 struct Options {
   plan::RooflineQuery query;
   std::string svg;
-  bool json = false;
 };
 
 Result<plan::Report> roofline(const Options& options) {
@@ -30,17 +29,15 @@ Result<plan::Report> roofline(const Options& options) {
 }  // namespace
 
 void add_plan_roofline(CLI::App& plan, int& status) {
-  auto options = std::make_shared<Options>();
-  auto* command = plan.add_subcommand(
-      "roofline", "arithmetic intensity of prefill and decoding, what bounds them, and by how much");
+  const auto [command, options] =
+      add_report<Options>(plan, status, "roofline",
+                          "arithmetic intensity of prefill and decoding, what bounds them, and by how much", roofline);
   add_subject_options(*command, options->query.subject, HardwareOption::kRequired);
   command->add_option("--batch", options->query.batch, "sequences that decode together");
   command->add_option("--context", options->query.context, "tokens of each of them");
   command->add_option("--prompt", options->query.prompt, "tokens of the prompt that is prefilled");
   command->add_option("--cached", options->query.cached, "of the prompt, found in the prefix cache: 0 to below 1");
   command->add_option("--svg", options->svg, "write the plot to a file");
-  command->add_flag("--json", options->json, "print JSON");
-  command->callback([options, &status] { status = print_report(roofline(*options), options->json); });
 }
 
 }  // namespace weir::apps

@@ -15,6 +15,7 @@ namespace {
 namespace sim = plan::sim;
 
 struct Options {
+  Options() { scenario.block_size = 0; }  // the load's natural one
   sim::ScenarioSpec scenario;
   sim::LoadSpec load;
   sim::SimSpec sim;
@@ -61,7 +62,8 @@ void add_scenario(CLI::App& command, Options& o) {
   command.add_option("--memory-share", s.memory_share, "of a device's memory, for weights and KV")
       ->group(group)
       ->capture_default_str();
-  command.add_option("--block-size", s.block_size, "tokens in a KV block")->group(group)->capture_default_str();
+  command.add_option("--block-size", s.block_size, "tokens in a KV block; else as many as an id of the trace, or 16")
+      ->group(group);
   command.add_option("--num-kv-blocks", s.num_blocks, "of an instance; else what fits")
       ->check(CLI::Range(1, 1'000'000'000))
       ->group(group);
@@ -159,10 +161,22 @@ Status write(const std::string& path, const std::string& text, const char* optio
   return {};
 }
 
-Result<plan::Report> run_sim(Options& o) {
+struct Subject {
+  sim::Scenario scenario;
+  sim::Load load;
+};
+
+Result<Subject> read_subject(Options& o) {
   WEIR_RETURN_IF_ERROR(settle(o));
-  WEIR_TRY(const sim::Scenario scenario, sim::make_scenario(o.scenario));
-  WEIR_TRY(const sim::Load load, sim::Load::make(o.load));
+  WEIR_TRY(sim::Load load, sim::Load::make(o.load));
+  if (o.scenario.block_size == 0) o.scenario.block_size = load.natural_block_size();
+  WEIR_TRY(sim::Scenario scenario, sim::make_scenario(o.scenario));
+  return Subject{std::move(scenario), std::move(load)};
+}
+
+Result<plan::Report> run_sim(Options& o) {
+  WEIR_TRY(const Subject subject, read_subject(o));
+  const auto& [scenario, load] = subject;
   WEIR_TRY(sim::SimReport made, sim::simulate_load(scenario, load, o.sim));
   WEIR_RETURN_IF_ERROR(write(o.html, made.page, "html"));
   WEIR_RETURN_IF_ERROR(write(o.requests_csv, made.requests, "requests-csv"));
@@ -170,10 +184,8 @@ Result<plan::Report> run_sim(Options& o) {
 }
 
 Result<plan::Report> run_goodput(Options& o) {
-  WEIR_RETURN_IF_ERROR(settle(o));
-  WEIR_TRY(const sim::Scenario scenario, sim::make_scenario(o.scenario));
-  WEIR_TRY(const sim::Load load, sim::Load::make(o.load));
-  return sim::goodput_report(scenario, load, o.goodput);
+  WEIR_TRY(const Subject subject, read_subject(o));
+  return sim::goodput_report(subject.scenario, subject.load, o.goodput);
 }
 
 }  // namespace

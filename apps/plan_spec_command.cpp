@@ -9,13 +9,9 @@
 namespace weir::apps {
 
 void add_plan_spec(CLI::App& plan, int& status) {
-  struct Options {
-    plan::SpecQuery query;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
-  auto& query = options->query;
-  auto* command = plan.add_subcommand("spec", "tokens per pass, speed-up against batch, and the best draft length");
+  const auto [command, options] = add_report<plan::SpecQuery>(
+      plan, status, "spec", "tokens per pass, speed-up against batch, and the best draft length", plan::spec_report);
+  auto& query = *options;
   add_subject_options(*command, query.subject, HardwareOption::kOptional);
   command->get_option("model")->required(false);
   command
@@ -30,8 +26,6 @@ void add_plan_spec(CLI::App& plan, int& status) {
                       "measured passes ROWS:MILLISECONDS,..., instead of model and hardware");
   command->add_option("--batch", query.batches, "batches to consider, comma between")->delimiter(',');
   command->add_option("--context", query.context, "tokens of each sequence");
-  command->add_flag("--json", options->json, "print JSON");
-  command->callback([options, &status] { status = print_report(plan::spec_report(options->query), options->json); });
 }
 
 }  // namespace weir::apps

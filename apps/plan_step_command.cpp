@@ -1,6 +1,7 @@
 // `weir plan step`.
 #include <memory>
 
+#include "apps/number_range.h"
 #include "apps/plan_command.h"
 #include "plan/silicon/step_report.h"
 
@@ -10,7 +11,6 @@ namespace {
 struct Arguments {
   std::string model, gpu = "H100-SXM", types;
   plan::StepQuestion question;
-  bool json = false;
 };
 
 Result<plan::Report> run(Arguments arguments) {
@@ -27,14 +27,14 @@ Result<plan::Report> run(Arguments arguments) {
 }  // namespace
 
 void add_plan_step(CLI::App& plan, int& status) {
-  auto* command = plan.add_subcommand("step", "TTFT and TPOT under a constant number of requests, term by term");
-  auto arguments = std::make_shared<Arguments>();
+  const auto [command, arguments] = add_report<Arguments>(
+      plan, status, "step", "TTFT and TPOT under a constant number of requests, term by term", run);
   plan::StepQuestion& q = arguments->question;
   command->add_option("MODEL", arguments->model, "folder, config.json, GGUF or a known model's name")->required();
   command->add_option("--gpu", arguments->gpu, "hardware: a known name, or with fields by hand")->capture_default_str();
   command->add_option("--weights", arguments->types, "types of the weights: bf16, fp8, nvfp4 ...");
   command->add_option("--kv-bits", q.kv_bits, "of keys and values")
-      ->check(CLI::Range(1.0, 32.0))
+      ->check(number_range(1.0, 32.0))
       ->capture_default_str();
   command->add_option("--backend", q.backend, "vllm, sglang, trtllm; otherwise what they have in common");
   command->add_option("--tp", q.layout.tp, "tensor parallelism")->check(CLI::Range(1, 4096));
@@ -42,16 +42,14 @@ void add_plan_step(CLI::App& plan, int& status) {
   command->add_option("--ep", q.layout.ep, "expert parallelism")->check(CLI::Range(1, 4096));
   command->add_option("--pp", q.layout.pp, "pipeline stages")->check(CLI::Range(1, 4096));
   command->add_option("--input", q.input_tokens, "tokens of a prompt")
-      ->check(CLI::Range(1.0, 1e7))
+      ->check(number_range(1.0, 1e7))
       ->capture_default_str();
   command->add_option("--output", q.output_tokens, "tokens of a reply")
-      ->check(CLI::Range(1.0, 1e7))
+      ->check(number_range(1.0, 1e7))
       ->capture_default_str();
   command->add_option("--concurrency", q.concurrency, "requests at once")
-      ->check(CLI::Range(1.0, 1e6))
+      ->check(number_range(1.0, 1e6))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "figures as JSON");
-  command->callback([arguments, &status] { status = print_report(run(*arguments), arguments->json); });
 }
 
 }  // namespace weir::apps

@@ -17,7 +17,7 @@ constexpr std::size_t kMaxDataBytes = std::size_t{64} << 20;
 
 struct SiliconArguments {
   std::string data;
-  bool all_groups = false, json = false;
+  bool all_groups = false;
 };
 
 Result<plan::Report> run_silicon(const SiliconArguments& arguments) {
@@ -31,19 +31,15 @@ Result<plan::Report> run_silicon(const SiliconArguments& arguments) {
 }
 
 void add_silicon(CLI::App& validate, int& status) {
-  auto* command = validate.add_subcommand("silicon", "TTFT and TPOT of measured GPU deployments, cross-validated");
-  auto arguments = std::make_shared<SiliconArguments>();
+  const auto [command, arguments] = add_report<SiliconArguments>(
+      validate, status, "silicon", "TTFT and TPOT of measured GPU deployments, cross-validated", run_silicon);
   command->add_option("--data", arguments->data, "rows to score with the model of the shared table (CSV, its columns)");
   command->add_flag("--all-groups", arguments->all_groups, "leave out models and GPUs of mixtures too (slower)");
-  command->add_flag("--json", arguments->json, "figures as JSON");
-  command->callback([arguments, &status] { status = print_report(run_silicon(*arguments), arguments->json); });
 }
 
 void add_fixed(CLI::App& validate, int& status, const char* name, const char* what, Result<plan::Report> (*run)()) {
-  auto* command = validate.add_subcommand(name, what);
-  auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "figures as JSON");
-  command->callback([json, run, &status] { status = print_report(run(), *json); });
+  struct Nothing {};
+  add_report<Nothing>(validate, status, name, what, [run](const Nothing&) { return run(); });
 }
 
 }  // namespace

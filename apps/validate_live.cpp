@@ -1,7 +1,6 @@
 #include "apps/validate_live.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -181,12 +180,44 @@ class Side {
   std::uint32_t blocks_ = 0;
 };
 
-struct Progress {
-  bool shown = isatty(STDERR_FILENO) != 0;
-  void say(const std::string& text) const {
-    if (shown) fmt::print(stderr, "{}\n", text);
+// Lines on stderr, where they are in no result's way: a run takes minutes.
+class Progress {
+ public:
+  explicit Progress(std::size_t runs) : runs_(runs) {}
+  void say(const std::string& text) const { fmt::print(stderr, "{}\n", text); }
+  void ended(const LiveScenario& s, int of) {
+    const auto error = [](double predicted, double measured) { return 100 * (predicted / measured - 1); };
+    const LiveFigures& seen = s.measured.back();
+    const LiveFigures& said = s.predicted.back();
+    say(fmt::format(
+        "[{}/{}] {} {} cache {} chunk {} load {:.0f} %, run {} of {}: {:.1f} tok/s ({:+.1f} %), TPOT {:.2f} ms "
+        "({:+.1f} %), TTFT {:.1f} ms ({:+.1f} %)",
+        ++done_, runs_, s.model, s.arrivals, s.cache ? "on" : "off", s.chunk, 100 * s.load, s.measured.size(), of,
+        seen.output_tok_s, error(said.output_tok_s, seen.output_tok_s), 1e3 * seen.tpot_s,
+        error(said.tpot_s, seen.tpot_s), 1e3 * seen.ttft_s, error(said.ttft_s, seen.ttft_s)));
   }
+
+ private:
+  std::size_t runs_, done_ = 0;
 };
+
+std::size_t settings_tried(const ValidateLiveOptions& options) {
+  const std::size_t all = std::size(kSettings);
+  return options.most_servers > 0 ? std::min(all, options.most_servers) : all;
+}
+
+// Seconds, about: a run is its arrivals, the rest of what was sent, and the reference load before it.
+double expected_s(const ValidateLiveOptions& options) {
+  constexpr double kPerRun_s = 2.5, kOverhang = 1.2, kPerServer_s = 3, kMemory_s = 8;
+  const double run_s = options.seconds * kOverhang + kPerRun_s;
+  const double setting_s = kPerServer_s + run_s * static_cast<double>(options.runs) * std::size(kArrivals);
+  double all_s = 0;
+  for (std::size_t i = 0; i < options.models.size(); ++i) {
+    if (i >= options.step_models.size()) all_s += options.calibration_s + kMemory_s;
+    all_s += setting_s * static_cast<double>(settings_tried(options));
+  }
+  return all_s;
+}
 
 // Blocks of the pool that the runs have written: with a cache every freed block stays, so new ones are taken until the
 // pool is used up; without, the block freed last is taken first, and it is the most that were in use at once.
@@ -217,8 +248,7 @@ class TouchedBlocks {
 };
 
 Status run_setting(const Side& side, const ValidateLiveOptions& options, std::vector<LiveScenario>& scenarios,
-                   std::vector<LiveMemory>& memory) {
-  const Progress progress;
+                   std::vector<LiveMemory>& memory, Progress& progress) {
   WEIR_TRY(const double capacity, side.capacity());
   WEIR_TRY(const auto server, ChildServer::start(side.arguments()));
   const std::string url = server->base_url();
@@ -252,9 +282,7 @@ Status run_setting(const Side& side, const ValidateLiveOptions& options, std::ve
       s.slowdown.push_back(slowdown);
       s.lag_p99_s.push_back(p99(std::move(lag)));
       touched.add(spec, sim);
-      progress.say(fmt::format("{} {} cache {} chunk {} load {:.0f} %, run {}: {:.1f} tok/s, predicted {:.1f}", s.model,
-                               s.arrivals, s.cache ? "on" : "off", s.chunk, 100 * s.load, run + 1,
-                               s.measured.back().output_tok_s, s.predicted.back().output_tok_s));
+      progress.ended(s, options.runs);
     }
   }
   LiveMemory m{side.model().name, side.setting().cache, side.setting().chunk, 0, 0};
@@ -273,25 +301,29 @@ Result<plan::Report> validate_live(const ValidateLiveOptions& options) {
   std::vector<LiveScenario> scenarios;
   std::vector<LiveMemory> memory;
   std::vector<plan::CalibratedStep> steps;
-  const Progress progress;
+  const std::size_t settings = settings_tried(options),
+                    scenario_count = options.models.size() * settings * std::size(kArrivals);
+  Progress progress(scenario_count * static_cast<std::size_t>(options.runs));
+  progress.say(
+      fmt::format("{} scenarios ({} models, {} settings, {} arrival processes), {} runs of each: about {:.0f} minutes",
+                  scenario_count, options.models.size(), settings, std::size(kArrivals), options.runs,
+                  std::ceil(expected_s(options) / 60)));
   for (std::size_t i = 0; i < options.models.size(); ++i) {
     WEIR_TRY(const LiveModel model, read_live_model(options.models[i], kBlockTokens));
     if (i < options.step_models.size()) {
       WEIR_TRY(auto step, plan::CalibratedStep::read(options.step_models[i]));
       steps.push_back(std::move(step));
     } else {
-      progress.say("calibrating " + model.name);
+      progress.say(fmt::format("calibrating {}: about {:.0f} s", model.name, options.calibration_s));
       WEIR_TRY(auto step, calibrate({.model = options.models[i],
                                      .threads = options.threads,
                                      .seconds = options.calibration_s,
                                      .seed = options.seed}));
       steps.push_back(std::move(step));
     }
-    std::size_t tried = 0;
-    for (const Setting& setting : kSettings) {
-      if (options.most_servers > 0 && tried++ >= options.most_servers) break;
-      const Side side(model, steps.back(), setting, options.threads);
-      WEIR_RETURN_IF_ERROR(run_setting(side, options, scenarios, memory));
+    for (std::size_t k = 0; k < settings; ++k) {
+      const Side side(model, steps.back(), kSettings[k], options.threads);
+      WEIR_RETURN_IF_ERROR(run_setting(side, options, scenarios, memory, progress));
     }
   }
   return live_report(scenarios, memory, steps);

@@ -3,7 +3,8 @@ import json
 import subprocess
 import typing
 
-EXACT_TYPES = {"F32": "f32_gops", "F16": "bf16_gops", "BF16": "bf16_gops"}  # all others are multiplied in int8
+# Which peaks bound products with weights of a type, the highest of them; all other types are multiplied in int8.
+EXACT_TYPES = {"F32": ["f32_gops"], "F16": ["f32_gops", "bf16_gops"], "BF16": ["f32_gops", "bf16_gops"]}
 
 
 class Facts(typing.NamedTuple):
@@ -15,7 +16,7 @@ class Facts(typing.NamedTuple):
     kv_bytes: float  # per token of one layer
     attention_width: int  # query heads x their size
     windows: list  # per layer, in tokens; 0: everything
-    peak: str  # which peak of `weir bench machine` bounds the linear layers
+    peaks: list  # of `weir bench machine` that bound the linear layers
 
 
 def facts_of(weir, model):
@@ -35,7 +36,7 @@ def facts_of(weir, model):
         kv_bytes=info["kv_bytes_per_token"]["f16"] / info["layers"],
         attention_width=info["heads"] * info["head_dim"],
         windows=info["windows"],
-        peak=EXACT_TYPES.get(main_type, "int8_gops"),
+        peaks=EXACT_TYPES.get(main_type, ["int8_gops"]),
     )
 
 
@@ -58,7 +59,8 @@ def attention_ops(facts, first, last):
 
 def bound_tok_s(facts, peaks, figure, work):
     """The most tokens per second of prefill or decode that reading weights and KV once, and the arithmetic peaks, allow."""
-    read, linear, attention = peaks["read_gb_s"] * 1e9, peaks[facts.peak] * 1e9, peaks["bf16_gops"] * 1e9
+    highest = lambda names: max(peaks[name] for name in names) * 1e9
+    read, linear, attention = peaks["read_gb_s"] * 1e9, highest(facts.peaks), highest(["bf16_gops", "f32_gops"])
     if figure == "prefill":
         tokens = work.prompt * work.sequences
         ops = 2 * (facts.layer_weights * tokens + facts.output_weights * work.sequences)

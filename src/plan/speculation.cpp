@@ -165,14 +165,11 @@ Result<Report> spec_report(const SpecQuery& query) {
   Subject subject;
   ModelCard draft;
   if (!measured) {
-    if (query.subject.model.empty()) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "give a model and hardware (weir plan spec MODEL HARDWARE), or measured passes: --pass-ms "
-                  "ROWS:MILLISECONDS,...");
-    }
+    if (query.subject.model.empty())
+      return fail_at("model", ErrorCode::kInvalidArgument, "speculation needs a model and hardware, or --pass-ms");
     WEIR_TRY(subject, read_subject(query.subject));
     if (subject.hardware.name.empty())
-      return fail(ErrorCode::kInvalidArgument, "speculation needs hardware, or pass times");
+      return fail_at("hardware", ErrorCode::kInvalidArgument, "speculation needs hardware too, or --pass-ms");
     WEIR_RETURN_IF_ERROR(check_layout(subject.card, subject.layout));
     if (!query.draft.empty()) {
       WEIR_TRY(draft, read_model_card(query.draft));

@@ -135,6 +135,26 @@ struct Hierarchy::Layout {
       }
     }
   }
+
+  // Adds the rows' part of a Gauss-Newton step's equations: normal x step = right.
+  void add_equations(std::span<const HierarchyRow* const> rows, const std::vector<double>& residual,
+                     std::vector<double>& normal, std::vector<double>& right) const {
+    const std::size_t n = right.size();
+    const double noise = fit.prior_.noise;
+    std::vector<double> parts(fit.prior_.start.size());
+    Gradient gradient_of_row;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const double sum = std::exp(log_sum(*rows[i], i, parts));
+      gradient(i, parts, sum, gradient_of_row);
+      const auto& [at, share] = gradient_of_row;
+      const double weight = (kFreedom + 1) / (kFreedom + residual[i] * residual[i]);
+      for (std::size_t a = 0; a < at.size(); ++a) {
+        const double value = share[a] / noise;
+        right[at[a]] += weight * residual[i] * value;
+        for (std::size_t b = 0; b <= a; ++b) normal[at[a] * n + at[b]] += weight * value * share[b] / noise;
+      }
+    }
+  }
 };
 
 Hierarchy Hierarchy::fit(std::span<const HierarchyRow* const> rows, HierarchyPrior prior) {
@@ -156,24 +176,13 @@ Hierarchy Hierarchy::fit(std::span<const HierarchyRow* const> rows, HierarchyPri
     return sum;
   };
   double now = cost(), damping = 1e-2;
-  Gradient gradient;
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     std::vector<double> normal(n * n, 0.0), right(n);
     for (std::size_t p = 0; p < n; ++p) {
       normal[p * n + p] = precision[p];
       right[p] = -precision[p] * (fit.values_[p] - fit.start_[p]);
     }
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const double sum = std::exp(layout.log_sum(*rows[i], i, parts));
-      layout.gradient(i, parts, sum, gradient);
-      const double weight = (kFreedom + 1) / (kFreedom + residual[i] * residual[i]);
-      for (std::size_t a = 0; a < gradient.at.size(); ++a) {
-        const double value = gradient.value[a] / noise;
-        right[gradient.at[a]] += weight * residual[i] * value;
-        for (std::size_t b = 0; b <= a; ++b)
-          normal[gradient.at[a] * n + gradient.at[b]] += weight * value * gradient.value[b] / noise;
-      }
-    }
+    layout.add_equations(rows, residual, normal, right);
     const auto before = fit.values_;
     bool better = false;
     double next = now;

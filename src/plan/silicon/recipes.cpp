@@ -72,22 +72,23 @@ std::vector<Line> read_lines() {
 
 bool same_deployment(const RecipeQuery& a, const RecipeQuery& b) {
   return a.backend == b.backend && a.system == b.system && a.model == b.model && a.precision == b.precision &&
-         a.input == b.input && a.output == b.output && a.prefill_tp == b.prefill_tp && a.prefill_ep == b.prefill_ep &&
-         a.decode_tp == b.decode_tp;
+         a.input == b.input && a.output == b.output && a.prefill_tp == b.prefill_tp && a.decode_tp == b.decode_tp;
 }
 
 }  // namespace
 
 std::vector<Recipe> recipes_of(const RecipeQuery& query) {
   static const std::vector<Line> lines = read_lines();
-  std::vector<Recipe> out;
+  std::vector<Recipe> exact, near;
   for (const Line& line : lines) {
     if (!same_deployment(line.query, query)) continue;
     const auto& listed = line.concurrencies;
     if (std::find(listed.begin(), listed.end(), query.concurrency) == listed.end()) continue;
+    if (line.recipe.prefill.ep != query.prefill_ep && line.recipe.decode.ep != query.prefill_ep) continue;
+    auto& out = line.recipe.prefill.ep == query.prefill_ep ? exact : near;
     if (std::find(out.begin(), out.end(), line.recipe) == out.end()) out.push_back(line.recipe);
   }
-  return out;
+  return exact.empty() ? near : exact;
 }
 
 }  // namespace weir::plan

@@ -26,7 +26,8 @@ struct RecipeQuery {
   int prefill_tp = 1, prefill_ep = 1, decode_tp = 1;
 };
 
-// All that fit, without repeats: runs with and without drafts often share the rest. Empty: nothing published fits.
+// All that fit, without repeats; where no prefill degree of experts fits, those whose decoding one is the row's, as one
+// of the table's sources writes that. Runs with and without drafts often share the rest. Empty: nothing published fits.
 std::vector<Recipe> recipes_of(const RecipeQuery& query);
 
 }  // namespace weir::plan

@@ -21,11 +21,12 @@ constexpr std::array<double, kTerms> kStart = {1.3, 1.5, 1.5, 2, 2, 0.5, 1, 1, 5
 constexpr std::array<double, kTermKinds> kDenseSd = {0.04, 0.08, 0.045, 0.1}, kMixtureSd = {0.32, 0.64, 0.36, 0.8};
 constexpr std::array<double, kTermKinds> kTtftSd = {0.3, 0.5, 0.4, 0.4};
 constexpr double kTpotBaseScale = 4, kTtftBaseScale = 2;
-// Levels: backend, system, bits, model, deployment, deployment + version, backend + load generator, tokens drafted.
-const std::vector<HierarchyPrior::Level> kTpotLevels = {{0.3, true}, {0.3, true},  {0.7, true},  {0.8, false},
-                                                        {1, false},  {1.5, false}, {0.3, false}, {0.5, false}};
-const std::vector<HierarchyPrior::Level> kTtftLevels = {{1, true},    {0.7, true},  {0.7, true}, {0.8, false},
-                                                        {0.6, false}, {0.8, false}, {1, false},  {0.5, false}};
+// Levels: backend, system, bits, model, deployment, deployment + version, tokens drafted; of TTFT also backend + load
+// generator.
+const std::vector<HierarchyPrior::Level> kTpotLevels = {{0.3, true}, {0.3, true},  {0.7, true}, {0.8, false},
+                                                        {1, false},  {1.5, false}, {0.5, false}};
+const std::vector<HierarchyPrior::Level> kTtftLevels = {{1, true},    {0.7, true},  {0.7, true},  {0.8, false},
+                                                        {0.6, false}, {0.8, false}, {0.5, false}, {1, false}};
 constexpr double kTpotNoise = 0.06, kTtftNoise = 0.12;
 const std::vector<double> kTpotOffsetSd = {0.1, 0.1, 0.05, 0.05, 0.03}, kTtftOffsetSd = {0.2, 0.2, 0.15, 0.15, 0.05};
 // Of what neighbours have in common and of a row alone; per kind of row.
@@ -39,6 +40,7 @@ constexpr double kLeastRepeatNoise = 0.01;  // of a measurement: where no config
 constexpr double kBurst = 8;                // prompts: a handful that happen to come together
 // Of drafted tokens each is taken with this probability if all before it were: where the fit starts from.
 constexpr double kAcceptance = 0.7;
+constexpr int kFeedRounds = 25;
 
 std::string bits_key(const StepBits& bits) {
   return fmt::format("{:g}/{:g}", bits.linear, bits.experts);
@@ -132,13 +134,13 @@ std::vector<double> ttft_terms(const SiliconRow& row) {
 HierarchyRow hierarchy_row(const SiliconRow& row, Latency latency) {
   HierarchyRow out;
   out.groups = tpot_groups(row.model, row.system, row.backend, row.version, row.bits);
-  out.groups.push_back(row.backend + (row.fixed_lengths ? "|fixed" : "|random"));
   out.groups.push_back(row.drafts < 0 ? "unknown drafts" : fmt::format("{:g} drafts", row.drafts));
   if (latency == Latency::kTpot) {
     const StepTerms terms = tpot_terms(row);
     out.terms.assign(terms.begin(), terms.end());
     out.log_y = std::log(row.tpot_ms);
   } else {
+    out.groups.push_back(row.backend + (row.fixed_lengths ? "|fixed" : "|random"));
     out.terms = ttft_terms(row);
     out.log_y = std::log(row.ttft_ms);
   }
@@ -197,43 +199,66 @@ std::vector<std::string> measured_groups(const std::string& model, const Hardwar
                      version == measured.versions.end() ? "" : version->second, bits);
 }
 
-double floor_ms(const SiliconRow& row, Latency latency) {
-  double floor = 0;
-  if (latency == Latency::kTpot) {
-    tpot_terms(row, &floor);
-    return floor;
-  }
-  step_terms(row.facts, row.hardware, row.prefill_layout, row.bits, prompt_load(row), &floor);
-  return floor / row.prefill_layout.pp;  // parts of a prompt may be in all stages at once
-}
+namespace {
 
-double running_requests(const SiliconRow& row) {
-  const double room = kv_capacity(row.facts, row.hardware, row.layout, row.bits, row.input_tokens + row.output_tokens);
-  return std::max(1.0, std::min(row.concurrency / row.decode_workers, room));
-}
-
-StepTerms tpot_terms(const SiliconRow& row, double* floor_ms) {
+// Of the decoding alone.
+StepLoad decode_load(const SiliconRow& row, double running) {
   StepLoad load;
-  load.sequences = running_requests(row);
+  load.sequences = running;
   load.context = row.input_tokens + row.output_tokens / 2;
-  const double drafts = std::max(0.0, row.drafts);
-  load.rows_per_sequence = 1 + drafts;
-  if (floor_ms != nullptr) {
-    // Stages of a pipeline work on parts of the batch side by side.
-    StepLoad least = load;
-    least.sequences = std::max(1.0, load.sequences / row.layout.pp);
-    step_terms(row.facts, row.hardware, row.layout, row.bits, least, floor_ms);
-    *floor_ms /= 1 + drafts;
-  }
+  load.rows_per_sequence = 1 + std::max(0.0, row.drafts);
+  return load;
+}
+
+StepTerms tpot_terms_of(const SiliconRow& row, double running) {
+  StepLoad load = decode_load(row, running);
   if (!row.disaggregated) {
     load.prompts = load.sequences / row.output_tokens;
     load.prompt_tokens = load.prompts * row.input_tokens;
     load.prompt_pairs = load.prompts * 0.5 * row.input_tokens * row.input_tokens;
   }
   StepTerms terms = step_terms(row.facts, row.hardware, row.layout, row.bits, load);
-  const double taken = (1 - std::pow(kAcceptance, 1 + drafts)) / (1 - kAcceptance);  // tokens of a pass
+  const double taken = (1 - std::pow(kAcceptance, load.rows_per_sequence)) / (1 - kAcceptance);  // tokens of a pass
   for (double& term : terms) term /= taken;
   return terms;
+}
+
+// Requests per worker that decode at once where prompts are computed elsewhere: of all under way some are prompts
+// still, and no more leave the prompts' workers than those can compute. By the start coefficients; the fixed point of
+// running = rate x time to decode.
+double fed_requests(const SiliconRow& row, double most) {
+  const double prompt = prompt_ms(row), fastest = row.prefill_workers / prompt;
+  double running = most;
+  for (int round = 0; round < kFeedRounds; ++round) {
+    const double decoding = row.output_tokens * weighed(tpot_terms_of(row, running));
+    const double rate = std::min(fastest, row.concurrency / (prompt + decoding));
+    running = std::clamp(0.5 * (running + rate * decoding / row.decode_workers), 1.0, most);
+  }
+  return running;
+}
+
+}  // namespace
+
+double running_requests(const SiliconRow& row) {
+  const double room = kv_capacity(row.facts, row.hardware, row.layout, row.bits, row.input_tokens + row.output_tokens);
+  const double most = std::max(1.0, std::min(row.concurrency / row.decode_workers, room));
+  return row.disaggregated ? fed_requests(row, most) : most;
+}
+
+StepTerms tpot_terms(const SiliconRow& row) {
+  return tpot_terms_of(row, running_requests(row));
+}
+
+double floor_ms(const SiliconRow& row, Latency latency) {
+  double floor = 0;
+  if (latency == Latency::kTpot) {
+    // Stages of a pipeline work on parts of the batch side by side; all drafts may be taken.
+    const StepLoad load = decode_load(row, std::max(1.0, running_requests(row) / row.layout.pp));
+    step_terms(row.facts, row.hardware, row.layout, row.bits, load, &floor);
+    return floor / load.rows_per_sequence;
+  }
+  step_terms(row.facts, row.hardware, row.prefill_layout, row.bits, prompt_load(row), &floor);
+  return floor / row.prefill_layout.pp;  // parts of a prompt may be in all stages at once
 }
 
 namespace {
@@ -308,7 +333,10 @@ void Repeats::fit(const std::vector<std::string>& configurations, const std::vec
   for (const auto& [name, members] : groups) {
     double sum = 0;
     for (const double value : members) sum += value;
-    offsets_[name] = sum / (static_cast<double>(members.size()) + noise_ * noise_ / (size * size));
+    // Residuals have heavy tails: the prior is as wide as the mean where that is far out.
+    const auto n = static_cast<double>(members.size());
+    const double width = std::max(size, std::abs(sum / n));
+    offsets_[name] = sum / (n + noise_ * noise_ / (width * width));
   }
 }
 

@@ -6,7 +6,7 @@
 // not fit. Dense, mixture and disaggregated rows have a fit each: their software differs in more than terms can say.
 //
 // Coefficients are hierarchical (hierarchy.h): all, backend, system, bits, model, deployment, deployment + version,
-// load generator, tokens drafted; what is left is smoothed by offsets of nested groups. Fitting is deterministic.
+// tokens drafted; what is left is smoothed by offsets of nested groups. Fitting is deterministic.
 #pragma once
 
 #include <array>
@@ -77,9 +77,9 @@ const SiliconTable& shared_silicon();
 const SiliconModel& shared_model(RowKind kind, Latency latency);
 
 double running_requests(const SiliconRow& row);  // of one decoding worker: what concurrency and memory allow
-// `floor_ms`: what TPOT cannot go below: a decoding pass at full bandwidth and peak, over the tokens it may bring.
-StepTerms tpot_terms(const SiliconRow& row, double* floor_ms = nullptr);
-// What a latency cannot go below. TTFT: one prompt alone.
+StepTerms tpot_terms(const SiliconRow& row);
+// What a latency cannot go below. TPOT: a decoding pass at full bandwidth and peak, over the tokens it may bring; TTFT:
+// one prompt alone.
 double floor_ms(const SiliconRow& row, Latency latency);
 
 }  // namespace weir::plan

@@ -202,6 +202,9 @@ class TableReader {
       return out;
     }
     out.bits = row_bits(csv_, i, out.facts);
+    // Without a setting vLLM and SGLang keep KV in the type of activations, as in the runs of fixed lengths; those of
+    // InferenceX ask for 8 bits, and TensorRT-LLM takes what the checkpoint says.
+    if (out.fixed_lengths && out.backend != "trtllm") out.bits.kv = 16;
     WEIR_RETURN_IF_ERROR(layouts(i, out));
     if (out.fate != RowFate::kUsed) return out;
     if (const auto bytes = too_large(out)) {
@@ -287,7 +290,6 @@ class TableReader {
       out.prefill_layout = worker_layout(prefill);
       out.decode_workers = std::max(1.0, decode_workers.value_or(1));
       out.prefill_workers = std::max(1.0, prefill_workers.value_or(1));
-      out.stated_layout = out.layout_name();
       if (!decode_workers) WEIR_RETURN_IF_ERROR(use_recipes(i, prefill, decode, out));
       return {};
     }
@@ -402,7 +404,7 @@ SiliconRow SiliconRow::with(const Recipe& recipe) const {
 
 std::string SiliconRow::configuration() const {
   return fmt::format("{}|{}|{}|{:g}|{:g}|{}|{:g}|{:g}|{:g}", model, system, backend, bits.linear, bits.experts,
-                     stated_layout.empty() ? layout_name() : stated_layout, input_tokens, output_tokens, concurrency);
+                     disaggregated ? "disaggregated" : layout_name(), input_tokens, output_tokens, concurrency);
 }
 
 std::string SiliconRow::measurement() const {

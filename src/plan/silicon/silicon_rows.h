@@ -50,13 +50,13 @@ struct SiliconRow {
   double decode_workers = 1, prefill_workers = 1;
   double drafts = 0;            // tokens drafted a pass; below 0: not known
   std::vector<Recipe> choices;  // several: the row fits them all, and which one ran is not known
-  std::string stated_layout;    // as the table has it, before a recipe; empty: as layout_name()
   bool disaggregated = false, fixed_lengths = false, estimated = false;
   StepBits bits;
   double input_tokens = 0, output_tokens = 0, concurrency = 0;  // tokens: the mean that requests have
   double ttft_ms = 0, tpot_ms = 0;
   RowKind kind() const;
-  // What identifies the deployment but for its software's version; rows that share it share a fold.
+  // What identifies the deployment but for its software's version; rows that share it share a fold. Of disaggregated
+  // rows without the layout: the table's sources write the same one in several ways.
   std::string configuration() const;
   std::string measurement() const;  // that and what was measured: rows alike in both say one thing
   std::string layout_name() const;

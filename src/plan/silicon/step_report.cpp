@@ -11,11 +11,18 @@
 namespace weir::plan {
 
 Result<Report> step_report(const StepQuestion& q) {
+  if (q.hardware.kind != "gpu") {
+    return fail_at(
+        "gpu", ErrorCode::kUnsupported,
+        "{} is no GPU, and deployments were measured on GPUs only: `weir plan roofline` has its bounds, `weir "
+        "plan calibrate` measures this machine",
+        q.hardware.name);
+  }
+  const MemoryOptions options{.layout = q.layout, .types = q.types, .kv_bits = q.kv_bits};
+  WEIR_TRY(const MemoryUse memory, memory_use(q.card, q.hardware, options));
+  const auto tokens = static_cast<std::int64_t>(std::ceil(q.input_tokens + q.output_tokens));
+  WEIR_RETURN_IF_ERROR(check_fits(q.card, q.hardware, options, memory, tokens));
   WEIR_RETURN_IF_ERROR(make_step_model(q.card, q.hardware, q.layout, q.types, q.kv_bits, q.backend));
-  // One request must fit; the rest waits.
-  const MemoryOptions memory{.layout = q.layout, .types = q.types, .kv_bits = q.kv_bits};
-  WEIR_TRY(const MemoryUse use, memory_use(q.card, q.hardware, memory));
-  WEIR_RETURN_IF_ERROR(check_fits(q.card, q.hardware, memory, use, std::llround(q.input_tokens + q.output_tokens)));
   SiliconRow row;
   row.facts = facts_of(q.card);
   row.hardware = q.hardware;

@@ -20,7 +20,7 @@ struct StepQuestion {
   std::string backend;
 };
 
-// Errors: make_step_model's, and check_fits' where the weights or one request do not fit.
+// Errors: as make_step_model's and check_fits'; kUnsupported for what is no GPU.
 Result<Report> step_report(const StepQuestion& question);
 
 }  // namespace weir::plan

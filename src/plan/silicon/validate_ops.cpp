@@ -25,6 +25,7 @@ constexpr double kTargetPercent = 12, kHeadDim = 128;
 
 struct OpRow {
   std::string system, group;  // group: what shares a fit
+  std::string family;         // of groups that work alike; empty: none do
   std::string shape, column;  // held out as wholes: the matrices or heads; the rows, contexts or sizes
   std::vector<double> terms, at;
   double log_y = 0;
@@ -41,6 +42,13 @@ double processors(const std::string& system) {
   if (system == "a100_sxm") return 108;
   if (system == "b200_sxm") return 148;
   return system == "l40s" ? 142 : 132;
+}
+
+// Bytes of the last cache before memory (data sheets): a measured loop finds KV that fits there again.
+double cache_bytes(const std::string& system) {
+  if (system == "a100_sxm") return 40e6;
+  if (system == "b200_sxm") return 126e6;
+  return system == "l40s" ? 96e6 : 50e6;
 }
 
 Csv table_of(const char* file) {
@@ -114,8 +122,10 @@ OpTable prefill_table() {
   return table;
 }
 
+// Microseconds: KV that outgrows the cache, all KV, the same in whole waves of heads, a launch, queries, tiles one
+// after the other.
 OpTable decode_table() {
-  OpTable table{"decode attention", "heads, KV heads, batch", "context", {1.3, 0.3, 4, 0.1, 0.02}, {}};
+  OpTable table{"decode attention", "heads, KV heads, batch", "context", {0.6, 0.7, 0.3, 4, 0.1, 0.02}, {}};
   const Csv csv = table_of("op_generation_attention.csv");
   for (std::size_t i = 0; i < csv.rows(); ++i) {
     OpRow row;
@@ -127,9 +137,13 @@ OpTable decode_table() {
     row.shape = fmt::format("{:g}/{:g}/{:g}", heads, kv, batch);
     row.column = fmt::format("{:g}", context);
     const double tile = up_to(context, 128);
-    row.terms = {batch * context * kv * kHeadDim * 4 / bandwidth,
-                 tile * up_to(batch * kv, sms) * kHeadDim * 4 / bandwidth, 1,
-                 batch * heads * kHeadDim * 4 / bandwidth * 10, tile / 128};
+    const double bytes = batch * context * kv * kHeadDim * 4;
+    row.terms = {std::max(0.0, bytes - cache_bytes(row.system)) / bandwidth,
+                 bytes / bandwidth,
+                 tile * up_to(batch * kv, sms) * kHeadDim * 4 / bandwidth,
+                 1,
+                 batch * heads * kHeadDim * 4 / bandwidth * 10,
+                 tile / 128};
     row.at = {std::log(batch) / 1.2, std::log(context) / 1.2, std::log(heads) / 1.2, std::log(kv) / 2};
     row.log_y = std::log(cell(csv, i, "us"));
     table.rows.push_back(std::move(row));
@@ -137,8 +151,12 @@ OpTable decode_table() {
   return table;
 }
 
+// Microseconds: a device's share over its link, a launch, steps around the ring, what more than a pair of devices
+// without links of their own take from each other on the host's (every device's bytes pass it, once or for every other
+// device), and a launch without a graph. Gathering and scattering sums go around the ring once, an all-reduce does
+// both.
 OpTable collective_table() {
-  OpTable table{"collectives", "operation, devices", "size", {1.2, 4, 1}, {}};
+  OpTable table{"collectives", "operation, devices", "size", {1.2, 3, 1, 1, 1, 20}, {}};
   const Csv csv = table_of("op_collectives.csv");
   for (std::size_t i = 0; i < csv.rows(); ++i) {
     OpRow row;
@@ -150,7 +168,16 @@ OpTable collective_table() {
     row.group = row.system + "/" + op.substr(0, op.rfind('/'));  // bytes are bytes, of whatever type
     row.shape = fmt::format("{}/{:g}", op, devices);
     row.column = fmt::format("{:g}", elements);
-    row.terms = {bytes * (devices - 1) / devices / (h.link_gbs * 1e3), 1, std::log2(devices)};
+    const bool shared = h.link_gbs <= h.pcie_gbs, sum = op.starts_with("all_reduce"),
+               ring = op.find("nccl") != std::string::npos && !op.starts_with("alltoall");
+    const double passes = sum ? 2 : 1;
+    row.family = row.system + (ring ? "/ring" : sum ? "/custom" : "/alltoall");
+    row.terms = {passes * bytes * (devices - 1) / devices / (h.link_gbs * 1e3),
+                 1,
+                 passes * (devices - 1),
+                 shared ? passes * bytes * (devices - 2) / (h.link_gbs * 1e3) : 0,
+                 shared ? passes * bytes * (devices * (devices - 1) - 2) / 8 / (h.link_gbs * 1e3) : 0,
+                 op.find("eager") != std::string::npos ? 1.0 : 0.0};
     row.at = {std::log(bytes) / 1.5, std::log(devices)};
     row.log_y = std::log(cell(csv, i, "us"));
     table.rows.push_back(std::move(row));
@@ -174,7 +201,8 @@ struct Errors {
   }
 };
 
-constexpr double kTermSd = 1, kGroupScale = 1, kNoise = 0.08, kSmoothSd = 0.25, kSmoothNoise = 0.04;
+constexpr double kTermSd = 1, kGroupScale = 1, kScaleInFamily = 0.1, kNoise = 0.08, kSmoothSd = 0.25,
+                 kSmoothNoise = 0.04;
 
 // Fits the rows that are not held out, and adds the held-out ones' errors by system.
 void score(const OpTable& table, const std::function<bool(const OpRow&)>& held, std::map<std::string, Errors>& out) {
@@ -183,9 +211,15 @@ void score(const OpTable& table, const std::function<bool(const OpRow&)>& held, 
   prior.kind.assign(table.start.size(), 0);
   prior.kind_sd = {kTermSd};
   prior.noise = kNoise;
-  prior.levels = {{kGroupScale, true}};
   std::vector<HierarchyRow> rows;
-  for (const OpRow& row : table.rows) rows.push_back({row.terms, {row.group}, row.log_y});
+  bool families = false;
+  for (const OpRow& row : table.rows) {
+    families = families || !row.family.empty();
+    rows.push_back({row.terms, {row.group}, row.log_y});
+    if (!row.family.empty()) rows.back().groups.push_back(row.family);
+  }
+  prior.levels = {{families ? kScaleInFamily : kGroupScale, true}};
+  if (families) prior.levels.push_back({kGroupScale, true});
   std::vector<const HierarchyRow*> train;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!held(table.rows[i])) train.push_back(&rows[i]);

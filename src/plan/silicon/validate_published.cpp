@@ -7,6 +7,7 @@
 #include <set>
 
 #include "plan/data.h"
+#include "plan/kv_transfer.h"
 #include "plan/silicon/silicon_model.h"
 
 namespace weir::plan {
@@ -68,20 +69,69 @@ void anchors(Report& report) {
                             {"both_within", both}};
 }
 
-// DeepSeek's day in production (open-infra-index, "One More Thing": 2025-02-28).
-constexpr double kInputPerNode = 73.7e3, kCached = 0.563, kOutputPerNode = 14.8e3, kPerUser = 21, kContext = 4989;
-constexpr double kNode = 8;
+// Attention by sequences and experts spread over many nodes, as DeepSeek and SGLang published it for DeepSeek-V3. Two
+// halves of a batch take turns: of exchange and all else the longer hides the other.
+constexpr double kNode = 8;  // devices
+// DeepEP's table for H800 with 400 Gbit/s (its documentation of V1): normal kernels, EP32, 58 and 57 GB/s there and
+// back; low-latency kernels, EP128, 39 GB/s both ways.
+constexpr double kPrefillExchangeGbs = 57.5, kDecodeExchangeGbs = 39;
+// Normal kernels send a token to each of at most 4 nodes once (node-limited routing), low-latency ones to each of its
+// experts; FP8 there, BF16 back.
+constexpr double kNodesPerToken = 4, kBytesThereAndBack = 3;
+// DeepSeek's day (open-infra-index, day 6, 2025-02-28): 608 G tokens in, of which 342 G from the cache, 168 G out; mean
+// KV of an output token 4,989. A prompt of n tokens and its 168 / 608 n of output have a mean KV of n (1 + 84 / 608).
+constexpr double kCached = 342.0 / 608, kDayContext = 4989, kDayPrompt = kDayContext / (1 + 84.0 / 608);
 
-// DeepSeek-V3 sends a token to 4 nodes at most (its node-limited routing); FP8 there, BF16 back, at 80 % of the
-// network.
-constexpr double kNodesPerToken = 4, kBytesThereAndBack = 3, kNetworkShare = 0.8;
+struct WideRun {
+  const char* name;
+  const char* hardware;
+  double prefill_devices, decode_devices;
+  double prompt, cached;      // tokens; share from the cache
+  double prefill_rows;        // of one device in a pass
+  double sequences, context;  // of one device that decodes
+  double input, output;       // measured tokens per second and node, input with cached ones
+  std::vector<std::string> assumptions;
+};
 
-double exchange_ms(const StepFacts& facts, const Hardware& hardware, double rows_of_device) {
-  const double bytes = facts.sparse_layers * rows_of_device * facts.hidden * kNodesPerToken * kBytesThereAndBack;
-  return 1e3 * bytes / (hardware.nic_gbit / 8 * 1e9 * kNetworkShare);
+const std::vector<WideRun>& wide_runs() {
+  static const std::vector<WideRun> runs = {
+      {"DeepSeek production day",
+       "H800",
+       32,
+       144,
+       kDayPrompt,
+       kCached,
+       16384,
+       14.8e3 / 21 / kNode,
+       kDayContext,
+       73.7e3,
+       14.8e3,
+       {"prefill EP32 over 4 nodes, decoding EP144 over 18 nodes (published)",
+        fmt::format("prompts of {:.0f} tokens, {:.1f} % from the cache (published totals and mean context)", kDayPrompt,
+                    100 * kCached),
+        "16,384 rows per device and pass (their published prefill profile)",
+        fmt::format("{:.0f} sequences per device, from 14.8 k tokens/s per node at 20 to 22 tokens/s per user; context "
+                    "4,989 (published); no drafts",
+                    14.8e3 / 21 / kNode)}},
+      {"DeepSeek profile",
+       "H800",
+       32,
+       128,
+       4096,
+       0,
+       16384,
+       128,
+       4096,
+       7839 * kNode,
+       2324 * kNode,
+       {"prefill EP32, prompts of 4,096, 16,384 rows per device; decoding EP128, 128 sequences per device, context "
+        "4,096 "
+        "(deepseek-ai/profile-data; tokens/s as InferSim reads them from it)"}},
+  };
+  return runs;
 }
 
-// Two halves of a batch take turns: what is longer, exchange or all else, hides the other.
+// Two halves of a batch take turns.
 double pass_ms_of(const StepTerms& terms, const std::vector<double>& weights, double exchange) {
   double rest = 0;
   for (int term = 0; term < kTerms; ++term) {
@@ -91,54 +141,88 @@ double pass_ms_of(const StepTerms& terms, const std::vector<double>& weights, do
   return std::max(exchange, rest);
 }
 
-void production(Report& report) {
-  const auto facts = facts_for("DeepSeek-V3");
-  auto hardware = find_hardware("H800");
-  if (!facts || !hardware) return;
+double exchange_ms(const StepFacts& facts, double rows, double copies, double gbs) {
+  return 1e3 * facts.sparse_layers * rows * facts.hidden * copies * kBytesThereAndBack / (gbs * 1e9);
+}
+
+void wide_run(const WideRun& run, const StepFacts& facts, Report& report) {
+  auto hardware = find_hardware(run.hardware);
+  if (!hardware) return;
   const StepBits bits{8, 8, 16};
   const auto weights = shared_model(RowKind::kMixture, Latency::kTpot)
                            .coefficients(tpot_groups("deepseek-v3", "h800", "sglang", "", bits));
   ParallelLayout prefill, decode;
-  prefill.dp = prefill.ep = 32;
-  decode.dp = decode.ep = 144;
-  constexpr double kRows = 16384;  // of one device in a pass
+  prefill.dp = prefill.ep = static_cast<int>(run.prefill_devices);
+  decode.dp = decode.ep = static_cast<int>(run.decode_devices);
   StepLoad prompts;
-  prompts.prompt_tokens = kRows * prefill.dp;
-  prompts.prompts = prompts.prompt_tokens / kContext;
-  prompts.prompt_pairs = prompts.prompt_tokens * kContext / 2;
-  const double pass_ms =
-      pass_ms_of(step_terms(*facts, *hardware, prefill, bits, prompts), weights, exchange_ms(*facts, *hardware, kRows));
-  const double input = 1e3 * kRows * kNode / pass_ms / (1 - kCached);
+  prompts.prompt_tokens = run.prefill_rows * run.prefill_devices;
+  prompts.prompts = prompts.prompt_tokens / (run.prompt * (1 - run.cached));
+  prompts.prompt_pairs = prompts.prompt_tokens * run.prompt * (1 + run.cached) / 2;  // rows come after what is cached
+  const double pass_ms = pass_ms_of(step_terms(facts, *hardware, prefill, bits, prompts), weights,
+                                    exchange_ms(facts, run.prefill_rows, kNodesPerToken, kPrefillExchangeGbs));
+  const double input = 1e3 * run.prefill_rows * kNode / pass_ms / (1 - run.cached);
   StepLoad running;
-  running.sequences = kOutputPerNode / kPerUser / kNode * decode.dp;
-  running.context = kContext;
-  const double step_ms = pass_ms_of(step_terms(*facts, *hardware, decode, bits, running), weights,
-                                    exchange_ms(*facts, *hardware, running.sequences / decode.dp));
-  const double output = 1e3 * running.sequences / decode.dp * kNode / step_ms;
-  const std::vector<std::string> assumptions = {
-      "DeepSeek-V3 in FP8, KV in BF16, coefficients of mixtures on SGLang with no term of a system of its own",
-      "prefill EP32 over 4 nodes, decoding EP144 over 18 nodes, attention by sequences (DP); perfect balance of "
-      "experts",
-      "exchange: each token to 4 nodes in FP8 and back in BF16, over 80 % of 400 Gbit/s per device; of exchange and "
-      "all else the longer hides the other (two halves of a batch)",
-      "prefill: 16,384 rows per device and pass; every prompt of 4,989 tokens, of which 56.3 % come from the cache",
-      fmt::format(
-          "decoding: {:.0f} requests per device, from 14.8 k tokens/s per node at 21 tokens/s per user; context "
-          "4,989; no speculative decoding",
-          running.sequences / decode.dp)};
-  const double input_error = 100 * (input / kInputPerNode - 1), output_error = 100 * (output / kOutputPerNode - 1);
+  running.sequences = run.sequences * run.decode_devices;
+  running.context = run.context;
+  const double step_ms = pass_ms_of(step_terms(facts, *hardware, decode, bits, running), weights,
+                                    exchange_ms(facts, run.sequences, facts.experts_used, kDecodeExchangeGbs));
+  const double output = 1e3 * run.sequences * kNode / step_ms;
+  const double input_error = 100 * (input / run.input - 1), output_error = 100 * (output / run.output - 1);
   report.text += fmt::format(
-      "DeepSeek production, H800 node: input {:.1f} k tokens/s (measured 73.7, {:+.0f} %: {}), output {:.1f} k "
-      "(measured "
-      "14.8, {:+.0f} %: {}); goal 20 %\n",
-      input / 1e3, input_error, std::abs(input_error) <= 20 ? "met" : "missed", output / 1e3, output_error,
-      std::abs(output_error) <= 20 ? "met" : "missed");
-  for (const auto& line : assumptions) report.text += "  assumed: " + line + "\n";
-  report.json["deepseek_production"] = {{"input_per_node", input},
-                                        {"input_error_percent", input_error},
-                                        {"output_per_node", output},
-                                        {"output_error_percent", output_error},
-                                        {"assumptions", assumptions}};
+      "{}, {} node: input {:.1f} k tokens/s (measured {:.1f}, {:+.0f} %: {}), output {:.1f} k (measured {:.1f}, "
+      "{:+.0f} "
+      "%: {}); goal 20 %\n",
+      run.name, run.hardware, input / 1e3, run.input / 1e3, input_error, std::abs(input_error) <= 20 ? "met" : "missed",
+      output / 1e3, run.output / 1e3, output_error, std::abs(output_error) <= 20 ? "met" : "missed");
+  for (const auto& line : run.assumptions) report.text += "  assumed: " + line + "\n";
+  report.json["wide_expert_parallelism"].push_back({{"name", run.name},
+                                                    {"hardware", run.hardware},
+                                                    {"input_per_node", input},
+                                                    {"input_error_percent", input_error},
+                                                    {"output_per_node", output},
+                                                    {"output_error_percent", output_error},
+                                                    {"assumptions", run.assumptions}});
+}
+
+void production(Report& report) {
+  const auto facts = facts_for("DeepSeek-V3");
+  if (!facts) return;
+  report.json["wide_expert_parallelism"] = Json::array();
+  for (const WideRun& run : wide_runs()) wide_run(run, *facts, report);
+  report.text +=
+      "  assumed for all: FP8 weights, BF16 KV, the coefficients of mixtures on SGLang with no term of a system of its "
+      "own; experts in perfect balance; exchange by DeepEP's measured rates: prefill to 4 nodes at 57.5 GB/s, decoding "
+      "to 8 experts at 39 GB/s; of exchange and all else the longer hides the other\n";
+}
+
+// Mooncake (FAST'25): from which bandwidth on fetching the KV of 8,192 tokens is faster than computing them, for Llama
+// 3 70B on eight devices.
+void crossovers(Report& report) {
+  const auto card = read_model_card("Llama-3-70B");
+  if (!card) return;
+  constexpr double kGoal = 15;
+  report.text += '\n';
+  report.json["mooncake"] = Json::array();
+  for (const auto& [name, published] : {std::pair{"A800", 6.0}, std::pair{"H800", 19.0}}) {
+    const auto hardware = find_hardware(name);
+    if (!hardware) continue;
+    const RecomputeModel model{*card, *hardware, {.layout = {.tp = 8}, .types = card->types}};
+    const double counted = reuse_bandwidth_gbs(model, 8192);
+    const double formula =
+        mooncake_bandwidth_gbs(card->spec.hidden, card->spec.heads / std::max(1, card->spec.kv_heads), 8192,
+                               8 * hardware->bf16_tflops * 1e12, 2);
+    const double error = 100 * (counted / published - 1), formula_error = 100 * (formula / published - 1);
+    report.text += fmt::format(
+        "Mooncake, 8 x {}: reuse wins from {:.2f} GB/s (published {:g}, {:+.1f} %: {}), by their formula {:.2f} "
+        "({:+.1f} %); goal {:g} %\n",
+        name, counted, published, error, std::abs(error) <= kGoal ? "met" : "missed", formula, formula_error, kGoal);
+    report.json["mooncake"].push_back({{"hardware", name},
+                                       {"published_gbs", published},
+                                       {"gbs", counted},
+                                       {"error_percent", error},
+                                       {"by_formula_gbs", formula},
+                                       {"formula_error_percent", formula_error}});
+  }
 }
 
 }  // namespace
@@ -148,6 +232,7 @@ Result<Report> validate_published() {
   report.json = Json::object();
   anchors(report);
   production(report);
+  crossovers(report);
   return report;
 }
 

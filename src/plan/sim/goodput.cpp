@@ -21,7 +21,7 @@ double at_share(std::vector<double> values, double share) {
 
 // All seeds at one rate.
 struct Tally {
-  std::vector<double> ttft, tpot;
+  std::vector<double> ttft, tpot, e2e;
   RatePoint point;
   int runs = 0;
 
@@ -36,6 +36,7 @@ struct Tally {
       point.failures += !slo.met_by(request);
       if (request.refused) continue;
       ttft.push_back(request.ttft_s());
+      e2e.push_back(request.e2e_s());
       if (request.output_tokens > 1) tpot.push_back(request.tpot_s());
     }
   }
@@ -45,6 +46,7 @@ struct Tally {
     point.attained = 1 - static_cast<double>(point.failures) / static_cast<double>(point.requests);
     point.ttft = at_share(std::move(ttft), slo.share);
     point.tpot = at_share(std::move(tpot), slo.share);
+    point.e2e = at_share(std::move(e2e), slo.share);
     point.output_token_rate /= runs;
     point.utilisation /= runs;
     point.passes = point.attained >= slo.share && !point.saturated;
@@ -109,6 +111,12 @@ Status check_possible(const Scenario& scenario, const RatePoint& lone, const Slo
         "decode at {:.3f} ms a token",
         *slo.tpot_s * 1e3, 100 * slo.share, lone.tpot * 1e3);
   }
+  if (slo.e2e_s && lone.e2e > *slo.e2e_s) {
+    return fail_at("e2e-ms", ErrorCode::kInvalidArgument,
+                   "the promised E2E of {:.3f} ms cannot be kept at any rate: alone on an idle instance, {:g} % of "
+                   "requests are done within {:.3f} ms",
+                   *slo.e2e_s * 1e3, 100 * slo.share, lone.e2e * 1e3);
+  }
   return fail(ErrorCode::kInvalidArgument,
               "no rate keeps the promise: one at a time, {:.2f} % of requests get it ({} of {} do not), {:g} % must",
               100 * lone.attained, lone.failures, lone.requests, 100 * slo.share);
@@ -130,6 +138,7 @@ nlohmann::ordered_json to_json(const RatePoint& point) {
           {"slo_attainment", point.attained},
           {"ttft_at_share_ms", point.ttft * 1e3},
           {"tpot_at_share_ms", point.tpot * 1e3},
+          {"e2e_at_share_ms", point.e2e * 1e3},
           {"output_tokens_per_s", point.output_token_rate},
           {"utilisation", point.utilisation},
           {"saturated", point.saturated},

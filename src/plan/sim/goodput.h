@@ -18,8 +18,8 @@ struct GoodputSpec {
 };
 
 struct RatePoint {
-  double rate = 0;                          // requests a second
-  double attained = 0, ttft = 0, tpot = 0;  // at the share that is promised, in s; of all seeds together
+  double rate = 0;                                   // requests a second
+  double attained = 0, ttft = 0, tpot = 0, e2e = 0;  // at the share that is promised, in s; of all seeds together
   double output_token_rate = 0, utilisation = 0;
   bool saturated = false, passes = false;
   std::int64_t requests = 0, failures = 0;

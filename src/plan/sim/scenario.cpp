@@ -217,6 +217,14 @@ Status use_step_model(const ScenarioSpec& spec, Scenario& scenario) {
 
 }  // namespace
 
+Result<Routing> parse_routing(std::string_view name) {
+  if (name == "round-robin") return Routing::kRoundRobin;
+  if (name == "least-loaded") return Routing::kLeastLoaded;
+  if (name == "prefix-aware") return Routing::kPrefixAware;
+  return fail_at("router", ErrorCode::kInvalidArgument,
+                 "router '{}' is unknown; it can be round-robin, least-loaded or prefix-aware", name);
+}
+
 Result<Scenario> make_scenario(const ScenarioSpec& spec) {
   WEIR_RETURN_IF_ERROR(check_spec(spec));
   Scenario scenario;
@@ -270,12 +278,19 @@ Result<Load> Load::make(const LoadSpec& spec) {
                    "--prefix-tokens {} in --prefix-groups {}: 0 to {} in 1 to 1000000", spec.prefix_tokens,
                    spec.prefix_groups, kMostTokens / 4);
   }
-  if (static_cast<std::int64_t>(spec.requests) > kMostRequests) {
-    return fail_at("requests", ErrorCode::kInvalidArgument, "--requests {}: at most {}", spec.requests, kMostRequests);
+  if (spec.requests < 0 || spec.requests > kMostRequests) {
+    return fail_at("requests", ErrorCode::kInvalidArgument, "--requests {}: 1 to {} are possible; 0: all of a trace",
+                   spec.requests, kMostRequests);
+  }
+  if (spec.trace.empty() && (spec.len_scale != 1 || spec.time_scale != 1)) {
+    return fail_at("len-scale", ErrorCode::kInvalidArgument,
+                   "--len-scale {} and --time-scale {}: they are of a --trace, and there is none", spec.len_scale,
+                   spec.time_scale);
   }
   if (!spec.trace.empty()) {
     const bool limited = spec.arrivals.empty() && spec.requests > 0;
-    WEIR_TRY(load.trace_, traffic::read_trace(spec.trace, limited ? spec.requests : kMostRequests));
+    WEIR_TRY(load.trace_,
+             traffic::read_trace(spec.trace, static_cast<std::size_t>(limited ? spec.requests : kMostRequests)));
   }
   load.trace_times_ = spec.arrivals.empty() && load.trace_;
   if (load.trace_times_) {
@@ -295,7 +310,7 @@ Result<Load> Load::make(const LoadSpec& spec) {
     return load;
   }
   GenerateSpec& generate = load.generate_;
-  generate.requests = spec.requests > 0 ? spec.requests : kDefaultRequests;
+  generate.requests = spec.requests > 0 ? static_cast<std::size_t>(spec.requests) : kDefaultRequests;
   generate.prefix_tokens = spec.prefix_tokens;
   generate.prefix_groups = spec.prefix_groups;
   WEIR_TRY(generate.arrivals, traffic::parse_arrivals(spec.arrivals.empty() ? "poisson:1" : spec.arrivals));
@@ -338,6 +353,12 @@ Result<Load> Load::make(const LoadSpec& spec) {
 bool Load::has_rate() const {
   if (trace_times_) return true;
   return generate_.arrivals.kind != Arrivals::Kind::kClosed && generate_.arrivals.kind != Arrivals::Kind::kAtOnce;
+}
+
+int Load::natural_block_size() const {
+  if (!trace_times_ || trace_->ids.empty()) return kDefaultBlockSize;
+  const double tokens = static_cast<double>(trace_->id_tokens) * spec_.len_scale;
+  return static_cast<int>(std::clamp(std::round(tokens), 1.0 * kDefaultBlockSize, 1.0 * trace_->id_tokens));
 }
 
 Result<Workload> Load::draw(std::uint64_t seed, std::optional<double> rate) const {

@@ -15,6 +15,8 @@
 
 namespace weir::plan::sim {
 
+inline constexpr int kDefaultBlockSize = 16;  // the engine's
+
 struct ScenarioSpec {
   std::string model, hardware, weights;  // weights: a type's name; empty: as the model's files have them
   std::string step_model;                // file; empty: from model and hardware
@@ -22,7 +24,7 @@ struct ScenarioSpec {
   ParallelLayout layout;
   double kv_bits = 16;
   double memory_share = 0.9;  // of a device's memory, for weights and KV
-  int block_size = 16;
+  int block_size = kDefaultBlockSize;
   std::int64_t num_blocks = 0;  // 0: what fits
   int max_num_seqs = 256, max_num_batched_tokens = 2048;
   std::int64_t max_model_len = 0;
@@ -54,7 +56,7 @@ struct LoadSpec {
   std::string trace;           // file
   std::string arrivals;        // empty: as the trace says
   std::string prompt, output;  // lengths; empty: as the trace says
-  std::size_t requests = 0;    // 0: all of a trace, 1000 without
+  std::int64_t requests = 0;   // 0: all of a trace, 1000 without
   std::int64_t prefix_tokens = 0;
   int prefix_groups = 1;
   double len_scale = 1, time_scale = 1;
@@ -70,6 +72,9 @@ class Load {
   Result<Workload> draw(std::uint64_t seed, std::optional<double> rate = std::nullopt) const;
   bool closed() const { return !trace_times_ && generate_.arrivals.kind == Arrivals::Kind::kClosed; }
   bool has_rate() const;
+  // Tokens of a KV block that lose nothing of what this load shares and are not more than they must be: those that an
+  // id of the trace stands for, else the engine's default.
+  int natural_block_size() const;
   std::string describe() const { return description_; }
   std::string describe_at_any_rate() const { return at_any_rate_; }  // without the rate that was asked for
 

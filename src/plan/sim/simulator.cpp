@@ -488,14 +488,6 @@ Result<SimResult> Simulation::finish() {
 
 }  // namespace
 
-Result<Routing> parse_routing(std::string_view name) {
-  if (name == "round-robin") return Routing::kRoundRobin;
-  if (name == "least-loaded") return Routing::kLeastLoaded;
-  if (name == "prefix-aware") return Routing::kPrefixAware;
-  return fail_at("router", ErrorCode::kInvalidArgument,
-                 "router '{}' is unknown; it can be round-robin, least-loaded or prefix-aware", name);
-}
-
 Result<SimResult> simulate(const Cluster& cluster, const Workload& workload) {
   WEIR_RETURN_IF_ERROR(check_cluster(cluster));
   WEIR_RETURN_IF_ERROR(check_workload(workload));

@@ -232,7 +232,7 @@ struct GroupsDone {
 constexpr int kGemmPanels = 16;
 constexpr size_t kGemmScratch = kGemmPanels * (24 << 10) + (4 << 10);
 
-// Many rows by AMX tiles: up to kGemmPanels neighbouring panels against groups of 16 rows, the last padded.
+// Many rows: up to kGemmPanels neighbouring panels against groups of 16 rows, the last padded.
 struct QuantGemm {
   const uint8_t* first_panel;
   int64_t panel_bytes;
@@ -240,12 +240,15 @@ struct QuantGemm {
   int panels;
   int64_t blocks;
   int64_t groups;
+  int64_t rows;
   int group_shift;  // this, table, s and s2 as in QuantTile
   const uint8_t* table;
   const int8_t* a;  // [groups][blocks][16][32]
   const float* d;   // [groups][blocks][16]
   const float* s;
   const float* s2;
+  const int32_t* offset;  // with Kernels::gemm_offsets, as in QuantTile, [groups][blocks][16]
+  const int32_t* offset2;
   FetchAhead next;
   GroupsDone done;
   float* acc;  // [panels][acc_stride]: [groups][16][16]
@@ -283,7 +286,10 @@ struct Kernels {
   int bf16_rows;  // 0: no BF16 arithmetic
   int bf16_wide;  // tiles take BF16 activations as F32
   void (*quant_tile[kFormats])(const QuantTile*);
-  void (*quant_gemm[kFormats])(const QuantGemm*);  // null entries: use tiles
+  int gemm_rows;     // from so many rows on quantised weights take quant_gemm; 0: never
+  int gemm_offsets;  // quant_gemm takes the sums that the format's zero point asks for
+  int gemm_panels;   // panels that quant_gemm likes to come in multiples of
+  void (*quant_gemm[kFormats])(const QuantGemm*);
   void (*float_tile[kQ4_0])(const FloatTile*);
   void (*bf16_tile)(const Bf16Tile*);
   void (*bf16_gemm)(const Bf16Gemm*);  // null: use tiles
@@ -300,5 +306,8 @@ struct Kernels {
 };
 
 extern const Kernels kScalarKernels, kAvx2Kernels, kAvx2VnniKernels, kAvx512Kernels, kAvx512VnniKernels, kAmxKernels;
+// kAvx512VnniKernels with BF16 by multiply-adds: the same bits where bf16_by_fma(), and faster.
+extern const Kernels kAvx512VnniFmaKernels;
+int bf16_by_fma();  // tried out on this CPU, which has AVX-512 VNNI and BF16; for one thread at a time
 
 }  // namespace weir::backend::cpu::linear

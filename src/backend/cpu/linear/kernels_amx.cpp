@@ -14,6 +14,8 @@ namespace {
 
 #include "backend/cpu/linear/tiles_zmm.inc"
 
+#include "backend/cpu/linear/fetcher.inc"
+
 #include "backend/cpu/linear/gemm_amx.inc"
 
 #include "backend/cpu/linear/gemm_bf16_amx.inc"
@@ -28,6 +30,9 @@ const Kernels kAmxKernels = {
     .bf16_rows = 8,
     .bf16_wide = 1,
     .quant_tile = WEIR_QUANT_TILES,
+    .gemm_rows = kGemmRows,
+    .gemm_offsets = 0,
+    .gemm_panels = 1,
     .quant_gemm = WEIR_EACH_QUANT(quant_gemm),
     .float_tile = WEIR_FLOAT_TILES,
     .bf16_tile = bf16_tile,

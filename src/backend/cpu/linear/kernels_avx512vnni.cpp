@@ -14,23 +14,42 @@ namespace {
 
 #include "backend/cpu/linear/tiles_zmm.inc"
 
+#include "backend/cpu/linear/fetcher.inc"
+
+#include "backend/cpu/linear/gemm_zmm.inc"
+
 #include "backend/cpu/linear/tiles_bf16.inc"
+
+#include "backend/cpu/linear/tiles_bf16_fma.inc"
 
 #include "backend/cpu/linear/table.inc"
 
+constexpr Kernels table(int bf16_rows, int bf16_wide, void (*bf16)(const Bf16Tile*)) {
+  return {
+      .quant_rows = 12,
+      .float_rows = 12,
+      .bf16_rows = bf16_rows,
+      .bf16_wide = bf16_wide,
+      .quant_tile = WEIR_QUANT_TILES,
+      .gemm_rows = kGemmRows,
+      .gemm_offsets = 1,
+      .gemm_panels = kTilePanels,
+      .quant_gemm = WEIR_EACH_QUANT(quant_gemm),
+      .float_tile = WEIR_FLOAT_TILES,
+      .bf16_tile = bf16,
+      .bf16_gemm = nullptr,
+      WEIR_ROW_KERNELS,
+  };
+}
+
 }  // namespace
 
-const Kernels kAvx512VnniKernels = {
-    .quant_rows = 12,
-    .float_rows = 12,
-    .bf16_rows = 12,
-    .bf16_wide = 0,
-    .quant_tile = WEIR_QUANT_TILES,
-    .quant_gemm = {},
-    .float_tile = WEIR_FLOAT_TILES,
-    .bf16_tile = bf16_tile,
-    .bf16_gemm = nullptr,
-    WEIR_ROW_KERNELS,
-};
+const Kernels kAvx512VnniKernels = table(12, 0, bf16_tile);
+const Kernels kAvx512VnniFmaKernels = table(kFmaRows, 1, bf16_fma_tile);
+
+int bf16_by_fma() {
+  static Bf16Trial trial;
+  return bf16_by_fma(&trial);
+}
 
 }  // namespace weir::backend::cpu::linear

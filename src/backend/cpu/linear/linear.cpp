@@ -13,9 +13,7 @@ using std::int64_t;
 
 // Up to this many rows every worker prepares all of them for itself: cheaper than a fork and a join.
 constexpr int64_t kPrivateRows = 2;
-// From this many rows expanding the weights for AMX tiles pays (measured on Sapphire Rapids).
-constexpr int64_t kGemmRows = 32;
-// The same for BF16 weights, which are read as they are.
+// From this many rows BF16 weights take matrix tiles, which read them as they are.
 constexpr int64_t kBf16GemmRows = 6;
 // BF16 weights with fewer inputs than this meet activations as two BF16 terms. Such matrices cost little either way,
 // and one term moves the logprobs of small models by up to 0.13; wider ones belong to models that are trained, and run
@@ -58,8 +56,10 @@ const Kernels& kernels_for(Isa isa) {
       return kAvx2VnniKernels;
     case Isa::kAvx512:
       return kAvx512Kernels;
-    case Isa::kAvx512Vnni:
-      return kAvx512VnniKernels;
+    case Isa::kAvx512Vnni: {
+      static const bool by_fma = bf16_by_fma() != 0;
+      return by_fma ? kAvx512VnniFmaKernels : kAvx512VnniKernels;
+    }
     case Isa::kAmx:
       return kAmxKernels;
   }
@@ -104,21 +104,25 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
   Activations a;
   a.rows = rows;
   a.cols = cols;
-  a.gemm = rows >= (needs.kind[kQuant] ? kGemmRows : kBf16GemmRows) && kernels_.bf16_gemm != nullptr;
-  const auto whole_tiles = [&](int64_t count) { return a.gemm ? round_up(count, 16) : count; };
-  a.sum_rows = whole_tiles(rows);
+  a.gemm[kQuant] = kernels_.gemm_rows > 0 && rows >= kernels_.gemm_rows;
+  a.gemm[kBf16] = rows >= (needs.kind[kQuant] ? kernels_.gemm_rows : kBf16GemmRows) && kernels_.bf16_gemm != nullptr;
+  const auto whole_tiles = [&](Kind kind, int64_t count) { return a.gemm[kind] ? round_up(count, 16) : count; };
+  a.sum_rows = rows;
   std::size_t at = 0;
   if (needs.kind[kQuant]) {
     const int64_t blocks = cols / kBlock;
-    a.group[kQuant] = a.gemm ? 16 : group_rows(rows, kernels_.quant_rows);
-    const int64_t padded = whole_tiles(rows);
+    a.group[kQuant] = a.gemm[kQuant] ? 16 : group_rows(rows, kernels_.quant_rows);
+    const int64_t padded = whole_tiles(kQuant, rows);
+    a.sum_rows = padded;
     a.quant.blocks = blocks;
     a.quant.a = take<std::int8_t>(base, &at, padded * cols);
     a.quant.d = take<float>(base, &at, padded * blocks);
     a.quant.s = take<float>(base, &at, padded * blocks);
     for (float*& half : a.quant.s_half) half = needs.s_half ? take<float>(base, &at, padded * blocks) : nullptr;
-    if (!a.gemm) {
-      const auto offset = [&](bool needed) { return needed ? take<std::int32_t>(base, &at, rows * blocks) : nullptr; };
+    if (!a.gemm[kQuant] || kernels_.gemm_offsets) {
+      const auto offset = [&](bool needed) {
+        return needed ? take<std::int32_t>(base, &at, padded * blocks) : nullptr;
+      };
       a.quant.offset8 = offset(needs.offset8);
       a.quant.offset16 = offset(needs.offset16);
       a.quant.offset32[0] = offset(needs.offset32);
@@ -134,10 +138,11 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
   if (needs.kind[kBf16]) {
     const int64_t padded = round_up(cols, kBlock);
     a.bf16_rows = bf16_terms(cols) * rows;
-    a.sum_rows = whole_tiles(a.bf16_rows);
-    a.group[kBf16] = a.gemm ? 16 : group_rows(a.bf16_rows, kernels_.bf16_rows);
-    if (a.gemm || !kernels_.bf16_wide) {
-      a.bf16 = take<std::uint16_t>(base, &at, a.sum_rows * padded);
+    const int64_t tile_rows = whole_tiles(kBf16, a.bf16_rows);
+    a.sum_rows = std::max(a.sum_rows, tile_rows);
+    a.group[kBf16] = a.gemm[kBf16] ? 16 : group_rows(a.bf16_rows, kernels_.bf16_rows);
+    if (a.gemm[kBf16] || !kernels_.bf16_wide) {
+      a.bf16 = take<std::uint16_t>(base, &at, tile_rows * padded);
     } else {
       a.bf16_wide = take<float>(base, &at, a.bf16_rows * padded);
     }
@@ -157,7 +162,7 @@ void LinearLayers::prepare_row(const Input& input, int64_t first, int64_t row, c
   }
   if (to.group[kQuant] > 0) {
     const int64_t group = to.group[kQuant], g = row / group, r = row % group;
-    const int64_t in_group = to.gemm ? 16 : std::min(group, to.rows - g * group);
+    const int64_t in_group = to.gemm[kQuant] ? 16 : std::min(group, to.rows - g * group);
     const int64_t blocks = to.quant.blocks, at = g * group * blocks + r;
     QuantRow q = to.quant;
     const auto shift = [at](auto* p) { return p == nullptr ? nullptr : p + at; };
@@ -199,7 +204,7 @@ void LinearLayers::place_bf16(const float* x, int64_t row, const Activations& to
   const int64_t group = to.group[kBf16], g = row / group, r = row % group,
                 in_group = std::min(group, to.bf16_rows - g * group);
   const int64_t padded = round_up(to.cols, kBlock);
-  if (to.gemm) {
+  if (to.gemm[kBf16]) {
     std::uint16_t* tiles = to.bf16 + g * group * padded + r * kBlock;  // [blocks][16 rows][32 inputs]
     for (int64_t k = 0; k < to.cols; k += kBlock) kernels_.round_bf16(x + k, kBlock / 2, 1, tiles + k * 16);
   } else if (to.bf16_wide != nullptr) {

@@ -45,7 +45,7 @@ class LinearLayers {
     std::int64_t bf16_rows = 0;
     std::int64_t sum_rows = 0;  // rows of the buffer of sums
     std::int64_t group[kKinds] = {};
-    bool gemm = false;  // quantised and BF16 rows in groups of 16, the last padded
+    bool gemm[kKinds] = {};  // quantised or BF16 rows in groups of 16, the last padded
     QuantRow quant = {};
     float* floats = nullptr;
     std::uint16_t* bf16 = nullptr;
@@ -109,8 +109,8 @@ class LinearLayers {
 
   // multiply.cpp: a worker's panels of an output, for rows that stand in y from `first` on. `after`: what the worker
   // does next, to be read ahead.
-  static std::int64_t run_panels(const Activations& a);
-  static PanelRun first_run(const PackedWeight& weight, Range panels, const Activations& a);
+  std::int64_t run_panels(Kind kind, const Activations& a) const;
+  PanelRun first_run(const PackedWeight& weight, Range panels, const Activations& a) const;
   void multiply_share(const LinearOutput& output, Range panels, std::int64_t first, const Activations& a, int w,
                       const PanelRun& after);
   void multiply_gated_share(const GatedLinearCall& call, Range panels, std::int64_t first, const Activations& a, int w);

@@ -10,12 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/linear/linear.h"
 #include "backend/cpu/linear/testing.h"
 #include "tensor/half.h"
 
 namespace weir::backend::cpu {
 namespace {
 
+using linear::bf16_by_fma;
+using linear::kAvx512VnniFmaKernels;
+using linear::kAvx512VnniKernels;
+using linear::LinearLayers;
 using tensor::info;
 using testing::isas;
 using testing::make;
@@ -255,7 +260,7 @@ TEST(Linear, FloatWeightsMatchDoubleToTheirPrecision) {
 TEST(Linear, EveryIsaGivesTheScalarBits) {
   const auto scalar = make(Isa::kScalar, 1);
   for (const DType type : kQuantisedForms) {
-    for (const std::int64_t tokens : {1, 2, 5, 8, 13, 16, 31, 70}) {
+    for (const std::int64_t tokens : {1, 2, 5, 8, 13, 16, 31, 70, 99}) {
       const Problem p(type, 50, 768, tokens, static_cast<unsigned>(tokens));
       const std::vector<float> expected = run(*scalar, p, p.input());
       for (const Isa isa : isas())
@@ -270,17 +275,40 @@ TEST(Linear, RowsAreIndependent) {
     for (std::size_t i = 0; i <= kAll.size(); ++i) {
       const bool wide = i == kAll.size();  // BF16 again, with activations of one term
       const DType type = wide ? DType::kBF16 : kAll[i];
-      const Problem p(type, 40, wide ? 1056 : 512, 70, 11);
+      const Problem p(type, 40, wide ? 1056 : 512, 131, 11);
       const std::vector<float> all = run(*make(isa, 1), p, p.input());
       for (const int threads : {1, 2, 3}) {
         const auto backend = make(isa, threads);
-        for (const std::int64_t count : {1, 2, 3, 4, 6, 7, 8, 9, 12, 13, 15, 16, 17, 24, 25, 32, 33, 48, 64, 69}) {
+        for (const std::int64_t count :
+             {1, 2, 3, 4, 6, 7, 8, 9, 12, 13, 15, 16, 17, 24, 25, 32, 33, 48, 64, 69, 96, 113, 130}) {
           const std::int64_t first = (count * 7) % (p.tokens - count + 1);
           const std::vector<float> some = run(*backend, p, {p.x.data() + first * p.cols, count, p.cols});
           ASSERT_EQ(std::memcmp(some.data(), all.data() + first * p.rows, some.size() * sizeof(float)), 0)
               << label(isa, type) << " rows " << first << "+" << count << ", " << threads << " threads";
         }
       }
+    }
+  }
+}
+
+// Two ways to the same sums: which one is taken may depend on the clock.
+TEST(Linear, Bf16ByMultiplyAddsGivesTheInstructionsBits) {
+  if (!supported(Isa::kAvx512Vnni) || bf16_by_fma() == 0) GTEST_SKIP() << "multiply-adds are no choice on this CPU";
+  const auto backend = make(Isa::kAvx512Vnni);
+  ThreadPool pool(2);
+  LinearLayers by_instruction(pool, kAvx512VnniKernels, Compute::kAuto);
+  LinearLayers by_fma(pool, kAvx512VnniFmaKernels, Compute::kAuto);
+  for (const std::int64_t cols : {33, 512, 1056}) {
+    const Problem p(DType::kBF16, 139, cols, 29, 3);
+    const auto weight = backend->pack(p.type, p.rows, p.cols, p.data);
+    for (const std::int64_t tokens : {1, 2, 7, 8, 9, 16, 29}) {
+      std::vector<float> ys[2];
+      for (const int way : {0, 1}) {
+        ys[way].resize(static_cast<std::size_t>(tokens * p.rows));
+        const LinearOutput output = {weight.get(), nullptr, {ys[way].data(), tokens, p.rows}, false};
+        (way == 0 ? by_instruction : by_fma).linear({{p.x.data(), tokens, p.cols}, nullptr, 0.0f, {&output, 1}});
+      }
+      EXPECT_TRUE(same_bits(ys[0], ys[1])) << tokens << " rows of " << cols;
     }
   }
 }

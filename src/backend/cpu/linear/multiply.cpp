@@ -74,16 +74,18 @@ GroupsDone groups_done(const F& store) {
 
 }  // namespace
 
-int64_t LinearLayers::run_panels(const Activations& a) {
-  return a.gemm ? kGemmPanels : kRunPanels;
+int64_t LinearLayers::run_panels(Kind kind, const Activations& a) const {
+  if (!a.gemm[kind]) return kRunPanels;
+  return kind == kQuant ? kGemmPanels / kernels_.gemm_panels * kernels_.gemm_panels : kGemmPanels;
 }
 
 // A share is cut into runs of nearly the same size.
-LinearLayers::PanelRun LinearLayers::first_run(const PackedWeight& weight, Range panels, const Activations& a) {
-  const int64_t count = panels.end - panels.begin, most = run_panels(a);
+LinearLayers::PanelRun LinearLayers::first_run(const PackedWeight& weight, Range panels, const Activations& a) const {
+  const Kind kind = kind_of(weight);
+  const int64_t count = panels.end - panels.begin, most = run_panels(kind, a);
   if (count == 0) return {};
-  const int64_t runs = (count + most - 1) / most;
-  return {&weight, panels.begin, (count + runs - 1) / runs};
+  const int64_t runs = (count + most - 1) / most, unit = kind == kQuant && a.gemm[kind] ? kernels_.gemm_panels : 1;
+  return {&weight, panels.begin, std::min(count, (count + runs * unit - 1) / (runs * unit) * unit)};
 }
 
 template <class F>
@@ -218,7 +220,7 @@ void LinearLayers::multiply_gemm(const PanelRun& run, const PanelRun& next, cons
                            .panel_bytes = weight.panel_bytes(),
                            .panels = static_cast<int>(run.count),
                            .pairs = (a.cols + kBlock - 1) / kBlock * kBlock / 2,
-                           .groups = a.sum_rows / kTileRows,
+                           .groups = (a.bf16_rows + kTileRows - 1) / kTileRows,
                            .a = a.bf16,
                            .next = ahead,
                            .done = done,
@@ -233,12 +235,15 @@ void LinearLayers::multiply_gemm(const PanelRun& run, const PanelRun& next, cons
                           .panels = static_cast<int>(run.count),
                           .blocks = weight.blocks(),
                           .groups = (a.rows + kTileRows - 1) / kTileRows,
+                          .rows = a.rows,
                           .group_shift = weight.group_shift(),
                           .table = weight.table(),
                           .a = a.quant.a,
                           .d = a.quant.d,
                           .s = sums_of.s[0],
                           .s2 = sums_of.s[1],
+                          .offset = sums_of.offset[0],
+                          .offset2 = sums_of.offset[1],
                           .next = ahead,
                           .done = done,
                           .acc = sums,
@@ -251,7 +256,7 @@ void LinearLayers::multiply(const PanelRun& run, const PanelRun& next, const Act
                             float* sums, const GroupsDone& done) const {
   const Kind kind = kind_of(*run.weight);
   const int64_t stride = a.sum_rows * kPanel;
-  const bool two_terms = kind == kBf16 && a.bf16_rows > a.rows, gemm = a.gemm && kind != kFloat;
+  const bool two_terms = kind == kBf16 && a.bf16_rows > a.rows, gemm = a.gemm[kind];
   if (gemm) {
     multiply_gemm(run, next, a, worker, sums, two_terms ? GroupsDone{} : done);
   } else {
@@ -302,7 +307,7 @@ void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panel
   const PackedWeight& up = packed(*call.up);
   const int64_t stride = a.sum_rows * kPanel;
   float* gate_sums = floats(worker.sums);
-  float* up_sums = gate_sums + run_panels(a) * stride;
+  float* up_sums = gate_sums + kGemmPanels * stride;
   PanelRun run = first_run(gate, panels, a);
   const auto store = [&](int64_t row, int64_t rows) {
     const int64_t column = run.panel * kPanel;
