@@ -346,6 +346,12 @@ int weir_main(int argc, char** argv) {
       return 2;
     }
   }
+  app.failure_message([](const CLI::App*, const CLI::Error& e) {
+    std::string what = e.what();
+    constexpr std::string_view kNoNumber = "Could not convert: ";
+    if (what.starts_with(kNoNumber)) what = what.substr(kNoNumber.size()) + " is nothing that this option can hold";
+    return fmt::format("weir: {}\nRun with --help for more information.\n", weir::printable(what));
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

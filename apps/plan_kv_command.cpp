@@ -13,7 +13,8 @@ void add_plan_kv(CLI::App& plan, int& status) {
       plan, status, "kv", "fetch a prefix's KV from each tier and link, or compute it again?", plan::kv_report);
   add_subject_options(*command, query->subject, HardwareOption::kRequired);
   command->add_option("--prefix", query->prefix, "tokens whose KV lies elsewhere");
-  command->add_option("--kv-gb", query->kv_gb, "instead of --prefix: as many tokens as have so many GB of KV");
+  command->add_option("--kv-gb", query->kv_gb, "instead of --prefix: as many tokens as have so many GB of KV")
+      ->check(CLI::Range(1e-9, 1e6));
   command->add_option("--suffix", query->suffix, "tokens behind them that are computed in any case");
   command->add_option("--page", query->page_tokens, "tokens of a page");
   command->add_option("--share", query->share, "of peaks and bandwidth that kernels reach");

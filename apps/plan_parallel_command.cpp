@@ -64,7 +64,9 @@ void add_plan_parallel(CLI::App& plan, int& status) {
   command->add_option("--tpot-ms", search.tpot_ms, "longest mean time of a further token");
   command->add_option("--backend", search.backend,
                       "whose measured step times: vllm, sglang, trtllm; default: what they have in common");
-  command->add_option("--price", search.price_per_device_hour, "of a device for an hour; default: the table's");
+  command->add_option(
+      "--price", search.price_per_device_hour,
+      "what a device costs an hour, for the cost of tokens; else price_per_hour= of the hardware, if given");
   command->add_option("--top", search.top, "rows of each table")->check(CLI::Range(1, 1000));
   command->add_option("--svg", options->svg, "write the front as a picture");
 }

@@ -45,7 +45,9 @@ void add_scenario(CLI::App& command, Options& o) {
       ->capture_default_str();
   command.add_option("--decode-instances", s.decode_instances, "decode instances: prefill and decoding are apart")
       ->group(group);
-  command.add_option("--decode-tp", o.decode_tp, "as --tp, of decode instances")->group(group);
+  command.add_option("--decode-tp", o.decode_tp, "as --tp, of decode instances")
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
   command.add_option("--link-gbs", s.link_gbs, "GB/s of an instance's link for KV; 0: takes no time")->group(group);
   command.add_option("--link-latency-ms", s.link_latency_ms, "of each hand-over")->group(group);
   command.add_flag("--not-layer-wise", o.not_layer_wise, "KV leaves when the whole prompt has been read")->group(group);
@@ -62,7 +64,9 @@ void add_scenario(CLI::App& command, Options& o) {
       ->capture_default_str();
   command.add_option("--block-size", s.block_size, "tokens in a KV block; else as many as an id of the trace, or 16")
       ->group(group);
-  command.add_option("--num-kv-blocks", s.num_blocks, "of an instance; else what fits")->group(group);
+  command.add_option("--num-kv-blocks", s.num_blocks, "of an instance; else what fits")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->group(group);
   command.add_option("--max-num-seqs", s.max_num_seqs, "most sequences in a step")->group(group)->capture_default_str();
   command.add_option("--max-num-batched-tokens", s.max_num_batched_tokens, "most tokens in a step")
       ->group(group)
@@ -88,7 +92,9 @@ void add_load(CLI::App& command, Options& o) {
       .add_option("--prompt", l.prompt, "tokens of a prompt: N, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA[:LOW:HIGH]")
       ->group(group);
   command.add_option("--output", l.output, "tokens of a reply, likewise")->group(group);
-  command.add_option("--requests", l.requests, "how many; else all of a trace, 1000 otherwise")->group(group);
+  command.add_option("--requests", l.requests, "how many; else all of a trace, 1000 otherwise")
+      ->check(CLI::Range(std::int64_t{1}, sim::kMostRequests))
+      ->group(group);
   command.add_option("--prefix-tokens", l.prefix_tokens, "before each prompt, one of --prefix-groups shared prefixes")
       ->group(group);
   command.add_option("--prefix-groups", l.prefix_groups)->group(group)->capture_default_str();
@@ -99,9 +105,15 @@ void add_load(CLI::App& command, Options& o) {
 }
 
 void add_promise(CLI::App& command, Options& o) {
-  command.add_option("--ttft-ms", o.ttft_ms, "promised time to the first token")->group("Promise");
-  command.add_option("--tpot-ms", o.tpot_ms, "promised mean time of a token after it")->group("Promise");
-  command.add_option("--e2e-ms", o.e2e_ms, "promised time to the last token")->group("Promise");
+  command.add_option("--ttft-ms", o.ttft_ms, "promised time to the first token")
+      ->check(CLI::Range(1e-6, 1e12))
+      ->group("Promise");
+  command.add_option("--tpot-ms", o.tpot_ms, "promised mean time of a token after it")
+      ->check(CLI::Range(1e-6, 1e12))
+      ->group("Promise");
+  command.add_option("--e2e-ms", o.e2e_ms, "promised time to the last token")
+      ->check(CLI::Range(1e-6, 1e12))
+      ->group("Promise");
   command.add_option("--share", o.share_percent, "percent of requests that must get it")
       ->group("Promise")
       ->capture_default_str();

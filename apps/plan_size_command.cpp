@@ -15,7 +15,8 @@ void add_plan_size(CLI::App& plan, int& status) {
   // Before the report is made: whether a layout was asked for.
   command->parse_complete_callback(
       [command = command, query = query] { query->layout_given = layout_given(*command); });
-  command->add_option("--context", query->context, "tokens of a sequence (default: 8192)");
+  command->add_option("--context", query->context, "tokens of a sequence (default: 8192)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--block-size", query->block_tokens, "tokens of a KV block");
   command->add_option("--step-tokens", query->step_tokens, "most tokens computed in one pass");
   command->add_option("--max-num-seqs", query->sequences, "most sequences that sample in one pass");

@@ -185,6 +185,7 @@ Result<WeightTypes> weight_types_of_config(const json& config, const std::string
   // Integers below 8 bits are weights only; floats meet activations of their own width.
   const bool floats = method.find("fp") != std::string::npos || quantised_to_floats(quantisation);
   types.compute_bits = bits >= 8 ? 8 : floats ? 4 : 16;
+  types.integer = bits >= 8 && !floats;
   if (!spares_attention(quantisation)) types.linear_bits = bits;
   types.name = fmt::format("{} ({:.4g} bits)", method, bits);
   return types;

@@ -173,12 +173,11 @@ tl::unexpected<Error> unknown(std::string_view name) {
 
 }  // namespace
 
-double Hardware::peak_tflops(double operand_bits) const {
+double Hardware::peak_tflops(double operand_bits, bool integer) const {
   if (operand_bits > 16) return bf16_tflops / 2;  // TF32 and FP32 sums: half as many lanes, at best
-  double best = bf16_tflops;
-  if (operand_bits <= 8) best = std::max(best, fp8_tflops > 0 ? fp8_tflops : int8_tops);
-  if (operand_bits <= 5) best = std::max(best, fp4_tflops);
-  return best;
+  if (operand_bits > 8) return bf16_tflops;
+  // Where the narrow type's own rate is the lower one (INT8 on a B300), engines widen too.
+  return std::max(bf16_tflops, integer ? int8_tops : operand_bits > 5 ? fp8_tflops : fp4_tflops);
 }
 
 Result<Hardware> find_hardware(const std::string& text) {

@@ -21,10 +21,13 @@ struct Hardware {
   int domain = 8;  // devices that this link joins
   double nic_gbit = 0, pcie_gbs = 0;
   double tdp_w = 0;
-  double price_per_hour = 0;  // 0: not known
+  double price_per_hour = 0;  // given by hand; 0: not known
   std::string source;
 
-  double peak_tflops(double operand_bits) const;  // the best that operands of so many bits can use
+  // TFLOP/s of products whose operands have so many bits: the one place that says which type computes in which peak.
+  // What a device has no arithmetic for is widened to the 16 bits that all of them compute in, as engines do: FP8 on an
+  // A100 (no FP8) runs at BF16's rate, and so do 4 bits on an H100 (no FP4). Floats never use integers' peak.
+  double peak_tflops(double operand_bits, bool integer = false) const;
 };
 
 // Case, dashes and a vendor's suffixes do not matter: "h100", "H100-SXM", "h100_sxm". Also "name,field=value,..." to

@@ -27,8 +27,11 @@ TEST(Hardware, EveryRowIsCompleteAndFoundByItsName) {
     ASSERT_TRUE(found.has_value()) << found.error().message;
     EXPECT_EQ(found->name, one.name);
     EXPECT_FALSE(one.source.empty());
-    EXPECT_GE(one.peak_tflops(8), one.peak_tflops(16)) << one.name;
-    EXPECT_GE(one.peak_tflops(4), one.peak_tflops(8)) << one.name;
+    // Each type in its own arithmetic, or in BF16's where there is none; never in that of another.
+    EXPECT_EQ(one.peak_tflops(16), one.bf16_tflops) << one.name;
+    EXPECT_EQ(one.peak_tflops(8), one.fp8_tflops > 0 ? one.fp8_tflops : one.bf16_tflops) << one.name;
+    EXPECT_EQ(one.peak_tflops(4), one.fp4_tflops > 0 ? one.fp4_tflops : one.bf16_tflops) << one.name;
+    EXPECT_EQ(one.peak_tflops(8, true), std::max(one.int8_tops, one.bf16_tflops)) << one.name;
   }
   EXPECT_GE(names.size(), 25u);
 }

@@ -73,11 +73,10 @@ class Writer {
     }
   }
 
-  // The shortest suffix whose computing hides a transfer of this length; 0: not within the context.
+  // The shortest suffix whose computing hides a transfer of this length, within the context or not; 0: none there is.
   std::int64_t hiding_suffix(double transfer) const {
-    const std::int64_t most = std::max<std::int64_t>(1, subject_.card.spec.context_length - prefix_);
-    if (model_.prefill_s(prefix_, most) < transfer) return 0;
-    std::int64_t low = 0, high = most;
+    if (model_.prefill_s(prefix_, kMostTokens) < transfer) return 0;
+    std::int64_t low = 0, high = kMostTokens;
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
       (model_.prefill_s(prefix_, middle) >= transfer ? high : low) = middle;
@@ -89,6 +88,7 @@ class Writer {
     const int layers = subject_.card.spec.layers;
     const double page = model_.piece_bytes(bytes_, prefix_, query_.page_tokens, false);
     const double suffix_s = model_.prefill_s(prefix_, query_.suffix), whole_s = model_.prefill_s(0, prefix_);
+    const std::string beyond = fmt::format(" (beyond the context of {})", subject_.card.spec.context_length);
     text(
         fmt::format("\npages of {} tokens (a device moves {} at once, {} by layers)\n  {:<14} {:>9} {:>10} {:>10} "
                     "{:>9}  {:<22} {:<22} {}\n",
@@ -106,6 +106,8 @@ class Writer {
       crossover.layerwise = true;
       const auto from_layered = crossover_prefix(model_, link, crossover);
       const std::int64_t hiding = hiding_suffix(layered);
+      const bool in_context = hiding > 0 && prefix_ + hiding <= subject_.card.spec.context_length;
+      const bool behind_own = layered <= whole_s;
       const auto tokens = [](const std::optional<Crossover>& found) {
         return !found      ? "never"
                : found->to ? fmt::format("{} to {}", found->from, *found->to)
@@ -126,10 +128,16 @@ class Writer {
                                        {"pays", pays},
                                        {"crossover_tokens", range(from)},
                                        {"crossover_layerwise_tokens", range(from_layered)},
-                                       {"hidden_by_suffix_tokens", hiding > 0 ? Json(hiding) : Json()}});
+                                       {"hidden_by_suffix_tokens", hiding > 0 ? Json(hiding) : Json()},
+                                       {"hiding_suffix_is_within_context", in_context},
+                                       {"hidden_behind_its_own_prefill", behind_own}});
       text(fmt::format("  {:<14} {:>9.4g} {:>10} {:>10} {:>9}  {:<22} {:<22} {}\n", link.name, link.gbs,
                        seconds_text(whole), seconds_text(exposed), pays ? "fetch" : "recompute", tokens(from),
-                       tokens(from_layered), hiding > 0 ? fmt::format("{} tokens", hiding) : "none in the context"));
+                       tokens(from_layered),
+                       fmt::format("{}; its own prefill {}",
+                                   hiding == 0 ? fmt::format("none up to {} tokens", kMostTokens)
+                                               : fmt::format("{} tokens{}", hiding, in_context ? "" : beyond),
+                                   behind_own ? "hides it" : "does not")));
     }
     text(fmt::format(
         "  transfer: all before computing; by layers: what still shows beside the suffix of {} tokens.\n"

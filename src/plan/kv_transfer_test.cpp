@@ -94,6 +94,20 @@ TEST(KvTransfer, TheReportKnowsWhatHidesATransfer) {
   }
 }
 
+TEST(KvTransfer, SaysFromWhichSuffixATransferIsHiddenBeyondTheContextToo) {
+  const auto report =
+      kv_report({.subject = {.model = "Llama-3.3-70B", .hardware = "H800", .layout = {.tp = 8}}, .kv_gb = 40});
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  for (const auto& link : report->json["links"]) {
+    if (link["name"] != "RDMA") continue;
+    EXPECT_NEAR(link["transfer_s"].get<double>(), 0.8, 0.01);
+    EXPECT_GT(link["hidden_by_suffix_tokens"].get<std::int64_t>() + report->json["prefix"].get<std::int64_t>(), 131072);
+    EXPECT_FALSE(link["hiding_suffix_is_within_context"].get<bool>());
+    EXPECT_TRUE(link["hidden_behind_its_own_prefill"].get<bool>());
+  }
+  EXPECT_NE(report->text.find("(beyond the context of 131072)"), std::string::npos) << report->text;
+}
+
 TEST(KvTransfer, LinksAreGivenByHandAndBadOnesRefused) {
   const auto standard = standard_links(*find_hardware("H100"), 8);
   EXPECT_EQ(parse_link("RDMA,gbs=25", standard)->gbs, 25);

@@ -27,6 +27,9 @@ struct WeightTypes {
   double linear_bits = 16, expert_bits = 16, embedding_bits = 16, head_bits = 16;  // a weight, scales included
   std::string name = "bf16";
   double compute_bits = 16;  // of the operands of quantised matrices' products: 16 where only weights are quantised
+  bool integer = false;      // those operands are integers
+  // Of the operands of a product with weights of `stored` bits.
+  double operand_bits(double stored) const { return stored < 16 ? compute_bits : stored < 32 ? 16 : 32; }
   double bits(const CardTensor& tensor) const;  // vectors and routers stay at 16 (32 among F32 weights)
 };
 

@@ -67,6 +67,7 @@ class Counter {
       send.participants = 2;
       operators_.push_back(send);
     }
+    for (Operator& one : operators_) one.integer = options_.types.integer && one.compute_bits <= 8;
     return std::move(operators_);
   }
 
@@ -177,7 +178,7 @@ class Counter {
   double kv_heads() const { return ceil_div(spec_.kv_heads, layout_.tp); }
   double heads() const { return ceil_div(spec_.heads, layout_.tp); }
   double compute_bits(const CardTensor& tensor) const {
-    return options_.types.bits(tensor) < 16 ? options_.types.compute_bits : std::min(32.0, options_.types.bits(tensor));
+    return options_.types.operand_bits(options_.types.bits(tensor));
   }
 
   // What prefill and decoding do of one kind of attention: pairs and entries read, then operations per pair, bytes per
@@ -322,7 +323,7 @@ class Counter {
     op.flops = 2 * op.m * op.n * op.k;
     op.weight_bytes = op.n * op.k * options_.types.bits(table) / 8;
     op.activation_bytes = op.m * (op.k * act_ + op.n * 4);
-    op.compute_bits = std::max(8.0, std::min(32.0, options_.types.bits(table)));
+    op.compute_bits = compute_bits(table);
     operators_.push_back(op);
   }
 
@@ -403,16 +404,16 @@ double floor_s(const Operator& one, const Hardware& hardware) {
                                                                : 1;
     return one.message_bytes * share / (gbs * 1e9);
   }
-  return std::max(one.flops / (hardware.peak_tflops(one.compute_bits) * 1e12),
+  return std::max(one.flops / (hardware.peak_tflops(one.compute_bits, one.integer) * 1e12),
                   one.bytes() / (hardware.bandwidth_gbs * 1e9));
 }
 
 bool compute_bound(const Operator& one, const Hardware& hardware) {
-  return one.intensity() > ridge_intensity(hardware, one.compute_bits);
+  return one.intensity() > ridge_intensity(hardware, one.compute_bits, one.integer);
 }
 
-double ridge_intensity(const Hardware& hardware, double compute_bits) {
-  return hardware.peak_tflops(compute_bits) * 1e12 / (hardware.bandwidth_gbs * 1e9);
+double ridge_intensity(const Hardware& hardware, double compute_bits, bool integer) {
+  return hardware.peak_tflops(compute_bits, integer) * 1e12 / (hardware.bandwidth_gbs * 1e9);
 }
 
 double distinct_experts(double count, double used, double tokens) {

@@ -45,6 +45,7 @@ struct Operator {
   double m = 0, n = 0, k = 0;             // of a product; of experts: rows per expert
   double groups = 1;                      // experts whose weights are read
   double compute_bits = 16;               // of its operands
+  bool integer = false;                   // they are integers
   double attended = 0, context_read = 0;  // of attention: pairs, and entries of one KV head read
 
   double bytes() const { return weight_bytes + kv_bytes + activation_bytes; }
@@ -73,7 +74,7 @@ double floor_s(const Operator& one, const Hardware& hardware);
 bool compute_bound(const Operator& one, const Hardware& hardware);
 
 // Operations per byte from which a product of such operands is bound by arithmetic.
-double ridge_intensity(const Hardware& hardware, double compute_bits);
+double ridge_intensity(const Hardware& hardware, double compute_bits, bool integer = false);
 
 // Mean over `tokens` draws of `used` of `count` experts: how many different ones.
 double distinct_experts(double count, double used, double tokens);

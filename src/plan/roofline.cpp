@@ -96,9 +96,11 @@ class Writer {
                      subject_.layout.name(), fmt::format("{:g} TB/s a device", hardware.bandwidth_gbs / 1000)));
     text("ridge points (operations per byte from which arithmetic is the bound):");
     for (const double bits : {16.0, 8.0, 4.0}) {
-      const double ridge = ridge_intensity(hardware, bits);
+      const bool integer = subject_.types.integer && bits == subject_.types.compute_bits;
+      const double ridge = ridge_intensity(hardware, bits, integer), peak = hardware.peak_tflops(bits, integer);
       json["ridge"][fmt::format("{:g}_bits", bits)] = ridge;
-      text(fmt::format(" {:g} bits {:.0f} ({:g} TFLOP/s);", bits, ridge, hardware.peak_tflops(bits)));
+      text(fmt::format(" {:g} bits{} {:.0f} ({:g} TFLOP/s{});", bits, integer ? ", integers," : "", ridge, peak,
+                       bits < 16 && peak == hardware.bf16_tflops ? ", widened to 16" : ""));
     }
     result_.report.text.back() = '\n';
   }
@@ -225,7 +227,7 @@ PassBound bound_of(const std::vector<Operator>& operators, const Hardware& hardw
     }
     bound.flops += one.repeats * one.flops;
     bound.bytes += one.repeats * one.bytes();
-    bound.compute_s += one.repeats * one.flops / (hardware.peak_tflops(one.compute_bits) * 1e12);
+    bound.compute_s += one.repeats * one.flops / (hardware.peak_tflops(one.compute_bits, one.integer) * 1e12);
     bound.memory_s += one.repeats * one.bytes() / (hardware.bandwidth_gbs * 1e9);
   }
   return bound;

@@ -14,7 +14,8 @@ constexpr double kLeastIntensity = 0.1, kMostIntensity = 1e5;
 class Plot {
  public:
   Plot(const Hardware& hardware) : hardware_(hardware) {
-    const double peak = std::max({hardware.peak_tflops(16), hardware.peak_tflops(8), hardware.peak_tflops(4)});
+    const double peak = std::max(
+        {hardware.peak_tflops(16), hardware.peak_tflops(8), hardware.peak_tflops(8, true), hardware.peak_tflops(4)});
     most_tflops_ = std::pow(10, std::ceil(std::log10(peak * 1.01)));
     least_tflops_ = most_tflops_ / 1e5;
   }
@@ -51,19 +52,19 @@ class Plot {
     return svg;
   }
 
-  std::string roof(double bits) const {
-    const double peak = hardware_.peak_tflops(bits), slope = hardware_.bandwidth_gbs / 1000;
+  std::string roof(double bits, bool integer) const {
+    const double peak = hardware_.peak_tflops(bits, integer), slope = hardware_.bandwidth_gbs / 1000;
     const double start = std::max(kLeastIntensity, least_tflops_ / slope), ridge = peak / slope;
     return fmt::format(
         "<polyline points='{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}' class='roof'/><text x='{:.1f}' y='{:.1f}' "
-        "text-anchor='end'>{:g} bits: {:g} TFLOP/s, ridge {:.0f}</text>\n",
+        "text-anchor='end'>{:g} bits{}: {:g} TFLOP/s, ridge {:.0f}</text>\n",
         x(start), y(start * slope), x(ridge), y(peak), x(kMostIntensity), y(peak), x(kMostIntensity) - 4, y(peak) + 15,
-        bits, peak, ridge);
+        bits, integer ? " (integers)" : "", peak, ridge);
   }
 
   std::string point(const Operator& one, const char* kind, int number) const {
-    const double tflops =
-        std::min(hardware_.peak_tflops(one.compute_bits), one.intensity() * hardware_.bandwidth_gbs / 1000);
+    const double tflops = std::min(hardware_.peak_tflops(one.compute_bits, one.integer),
+                                   one.intensity() * hardware_.bandwidth_gbs / 1000);
     return fmt::format(
         "<circle cx='{0:.1f}' cy='{1:.1f}' r='6' class='{2}'><title>{3}: {4:.1f} operations per byte</title></circle>"
         "<text x='{0:.1f}' y='{5:.1f}' text-anchor='middle' class='number'>{6}</text>\n",
@@ -84,9 +85,10 @@ std::string roofline_svg(const std::string& title, const Hardware& hardware, con
   svg += plot.axes();
   double last_peak = 0;
   for (const double bits : {16.0, 8.0, 4.0}) {
-    if (hardware.peak_tflops(bits) <= last_peak) continue;
-    last_peak = hardware.peak_tflops(bits);
-    svg += plot.roof(bits);
+    const bool integer = std::ranges::any_of(decode, &Operator::integer) && bits == 8;
+    if (hardware.peak_tflops(bits, integer) <= last_peak) continue;
+    last_peak = hardware.peak_tflops(bits, integer);
+    svg += plot.roof(bits, integer);
   }
   int number = 0;
   double line = kTop + 10;

@@ -79,6 +79,19 @@ TEST(Roofline, ThePictureHasAPointForEachOperatorAndEscapesNames) {
   EXPECT_EQ(found->svg.find("nan"), std::string::npos);
 }
 
+TEST(Roofline, TypesWithoutArithmeticOfTheirOwnComputeIn16Bits) {
+  const auto compute_s = [](const char* hardware, const char* weights) {
+    const auto found = run({.subject = {.model = "Llama-3.1-8B", .hardware = hardware, .weights = weights}});
+    return found->report.json["prefill"]["compute_s"].get<double>();
+  };
+  EXPECT_NEAR(compute_s("A100", "fp8"), compute_s("A100", "bf16"), 1e-9);
+  EXPECT_NEAR(compute_s("A100", "nvfp4"), compute_s("A100", "bf16"), 1e-9);
+  EXPECT_LT(compute_s("A100", "int8"), 0.6 * compute_s("A100", "bf16"));
+  EXPECT_LT(compute_s("H100", "fp8"), 0.6 * compute_s("H100", "bf16"));
+  EXPECT_NEAR(compute_s("H100", "nvfp4"), compute_s("H100", "bf16"), 1e-9);
+  EXPECT_LT(compute_s("B200", "nvfp4"), 0.4 * compute_s("B200", "bf16"));
+}
+
 TEST(Roofline, BadQueriesAreRefused) {
   for (const RooflineQuery& query :
        {RooflineQuery{.subject = {.model = "Qwen3-8B"}},

@@ -30,10 +30,14 @@ StepShape verify_shape(std::int64_t sequences, std::int64_t rows, std::int64_t c
 }
 
 Status check(const SpecQuery& query) {
-  if (query.acceptance.empty() || query.acceptance.size() > kMaxDrafts ||
-      !std::ranges::all_of(query.acceptance, [](double a) { return a >= 0 && a <= 1; })) {
+  if (query.acceptance.empty() || query.acceptance.size() > kMaxDrafts) {
     return fail(ErrorCode::kInvalidArgument, "acceptance: {} numbers; 1 to {} probabilities from 0 to 1 expected",
                 query.acceptance.size(), kMaxDrafts);
+  }
+  const auto wrong = std::ranges::find_if_not(query.acceptance, [](double a) { return a >= 0 && a <= 1; });
+  if (wrong != query.acceptance.end()) {
+    return fail(ErrorCode::kInvalidArgument, "acceptance of draft {} is {:g}; a probability from 0 to 1 expected",
+                wrong - query.acceptance.begin() + 1, *wrong);
   }
   if (query.batches.empty() || query.batches.size() > kMaxBatches ||
       !std::ranges::all_of(query.batches, [](std::int64_t b) { return b >= 1 && b <= 1 << 20; })) {

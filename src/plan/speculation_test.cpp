@@ -106,5 +106,16 @@ TEST(Speculation, BadQueriesAreRefused) {
   }
 }
 
+TEST(Speculation, RefusalsNameWhatIsWrong) {
+  const auto none = spec_report({});
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("--pass-ms"), std::string::npos) << none.error().message;
+  SpecQuery query;
+  query.acceptance = {0.8, 1.5};
+  const auto much = spec_report(query);
+  ASSERT_FALSE(much);
+  EXPECT_NE(much.error().message.find("draft 2 is 1.5"), std::string::npos) << much.error().message;
+}
+
 }  // namespace
 }  // namespace weir::plan

@@ -11,6 +11,7 @@ struct Named {
   const char* name;
   double linear, embedding, head;
   double compute = 16;
+  bool integer = false;
 };
 
 // Bits a weight, scales included. GGUF's mixes: the blocks' own sizes, weighed as llama.cpp's rules of choice share
@@ -21,8 +22,8 @@ constexpr std::array kTypes = {
     Named{"f32", 32, 32, 32, 32},
     Named{"fp8", 8, 16, 16, 8},
     Named{"fp8_block", 8 + 32.0 / (128 * 128), 16, 16, 8},  // one F32 scale for 128 x 128
-    Named{"int8", 8, 16, 16, 8},
-    Named{"w8a8", 8, 16, 16, 8},
+    Named{"int8", 8, 16, 16, 8, true},
+    Named{"w8a8", 8, 16, 16, 8, true},
     Named{"nvfp4", 4 + 8.0 / 16, 16, 16, 4},  // an FP8 scale for 16
     Named{"fp4", 4 + 8.0 / 16, 16, 16, 4},
     Named{"mxfp4", 4 + 8.0 / 32, 16, 16},  // an E8M0 scale for 32
@@ -54,7 +55,8 @@ Result<WeightTypes> parse_weight_types(const std::string& name) {
     key += c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const auto* found = std::ranges::find_if(kTypes, [&](const Named& one) { return key == one.name; });
   if (found != kTypes.end())
-    return WeightTypes{found->linear, found->linear, found->embedding, found->head, key, found->compute};
+    return WeightTypes{found->linear, found->linear,  found->embedding, found->head,
+                       key,           found->compute, found->integer};
   std::string all;
   for (const Named& one : kTypes) all += (all.empty() ? "" : ", ") + std::string(one.name);
   return fail(ErrorCode::kInvalidArgument, "\"{}\" is no type of weights; known: {}", name.substr(0, 40), all);

@@ -84,7 +84,7 @@ Result<Json> roofline_of(const PageRequest& request) {
   json["roofs"] = Json::array();
   for (const double bits : {16.0, 8.0, 4.0}) {
     const double peak = request.hardware.peak_tflops(bits);
-    if (json["roofs"].empty() || json["roofs"].back()["tflops"] != peak)
+    if (json["roofs"].empty() || json["roofs"].back()["tflops"] < peak)
       json["roofs"].push_back({{"bits", bits}, {"tflops", peak}});
   }
   return json;

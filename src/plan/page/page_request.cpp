@@ -160,13 +160,12 @@ Result<PageRequest> read_page_request(std::string_view body) {
   WEIR_TRY(request.card, read_model_card(*known));
 
   WEIR_TRY(const std::string device, read_name(json, "hardware"));
-  const auto& table = known_hardware();
-  const auto hardware =
-      std::find_if(table.begin(), table.end(), [&](const auto& row) { return same_name(row.name, device); });
-  if (hardware == table.end())
+  // By any name that the command line takes, but nothing described by hand.
+  auto hardware = find_hardware(device);
+  if (!hardware || device.find(',') != std::string::npos)
     return fail_at("hardware", ErrorCode::kNotFound, "'{}' is none of the {} known devices", printable(device),
-                   table.size());
-  request.hardware = *hardware;
+                   known_hardware().size());
+  request.hardware = *std::move(hardware);
   return request;
 }
 

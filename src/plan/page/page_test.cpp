@@ -37,6 +37,20 @@ TEST(Page, OffersOnlyWhatItTakes) {
   }
 }
 
+TEST(Page, KnowsDevicesByTheNamesOfTheCommandLineAndNoneByHand) {
+  auto json = question();
+  for (const char* name : {"h100", "H100-80GB", "h100_sxm"}) {
+    json["hardware"] = name;
+    const auto request = read_page_request(json.dump());
+    ASSERT_TRUE(request) << name;
+    EXPECT_EQ(request->hardware.name, "H100-SXM");
+  }
+  for (const char* name : {"H100,mem_gb=1000", "mine,bf16_dense_tflops=1,mem_gb=1,mem_bw_gbs=1", "h1000"}) {
+    json["hardware"] = name;
+    EXPECT_EQ(ask(json).status, 404) << name;
+  }
+}
+
 TEST(Page, AnswersAPlan) {
   const auto answer = ask(question());
   ASSERT_EQ(answer.status, 200) << answer.body;

@@ -91,7 +91,10 @@ CardInstance::CardInstance(const ModelCard& card, const Hardware& hardware, cons
       ++full_layers_;
     }
   }
-  const auto peak = [&](double bits) { return 1e12 * hardware.peak_tflops(bits); };
+  const WeightTypes& types = precision.weights;
+  const auto peak = [&](double stored) {
+    return 1e12 * hardware.peak_tflops(types.operand_bits(stored), types.integer && stored < 16);
+  };
   gemm_peak_ = kGemmShare * peak(precision.weights.linear_bits);
   expert_peak_ = kGemmShare * peak(precision.weights.expert_bits);
   attention_peak_ = kAttentionShare * peak(16);

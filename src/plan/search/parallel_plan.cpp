@@ -63,7 +63,7 @@ Result<ParallelPlan> plan_parallel(const ModelCard& card, const Hardware& hardwa
   const auto& context = card.spec.context_length;
   if (context > 0 && request.workload.longest_context() > static_cast<double>(context)) {
     return fail_at("input", ErrorCode::kContextLengthExceeded,
-                   "{:.0f} tokens in and {:.0f} out are more than the context of {}, {} tokens", options.input_tokens,
+                   "{:.10g} tokens in and {:.10g} out are more than the context of {}, {} tokens", options.input_tokens,
                    options.output_tokens, card.name, context);
   }
   const CardSource source(card, hardware, options.backend);

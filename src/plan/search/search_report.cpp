@@ -137,6 +137,8 @@ Report search_report(const SearchTitle& title, const SearchRequest& request, con
                              result.best.size(), kHeading);
   for (std::size_t i = 0; i < result.best.size() && i < static_cast<std::size_t>(top); ++i)
     report.text += row(result.best[i]);
+  if (request.price_per_device_hour <= 0)
+    report.text += "\nNo costs: say what a device costs an hour (--price); the hardware table has no prices.\n";
   if (!result.refusals.empty()) report.text += "\nRuled out:\n" + refusals_text(result.refusals);
 
   Json& json = report.json;

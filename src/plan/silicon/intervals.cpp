@@ -19,6 +19,12 @@ Interval interval_of(std::vector<double> errors, double probability) {
   return {errors[below - 1], errors[n - below]};
 }
 
+Estimate estimate(double log_ms, const Interval& interval, double floor_ms) {
+  const auto within = [&](double log) { return std::max(floor_ms, std::exp(log)); };
+  return {within(log_ms), within(log_ms + interval.low), within(log_ms + interval.high), floor_ms,
+          std::exp(log_ms + std::min(0.0, interval.low)) < floor_ms};
+}
+
 Interval Intervals::at(Support support) const {
   std::vector<double> errors = errors_[static_cast<std::size_t>(support)];
   for (std::size_t other = static_cast<std::size_t>(support); errors.size() < kEnough && other-- > 0;)

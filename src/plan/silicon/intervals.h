@@ -18,6 +18,14 @@ struct Interval {
 // of the same kind lies inside with the stated probability at least. Fewer than 20 errors: the outermost ones, doubled.
 Interval interval_of(std::vector<double> errors, double probability = 0.9);
 
+// A latency with its interval, neither below what the hardware allows.
+struct Estimate {
+  double ms = 0, low_ms = 0, high_ms = 0;
+  double floor_ms = 0;
+  bool raised = false;  // the model's own figure was lower, or the lower end of its interval
+};
+Estimate estimate(double log_ms, const Interval& interval, double floor_ms);
+
 class Intervals {
  public:
   void add(Support support, double error) { errors_[static_cast<std::size_t>(support)].push_back(error); }

@@ -92,13 +92,17 @@ double weighed(const StepTerms& terms) {
   return sum;
 }
 
-// One prompt alone on the devices that prefill, by the start coefficients.
-double prompt_ms(const SiliconRow& row) {
+StepLoad prompt_load(const SiliconRow& row) {
   StepLoad load;
   load.prompts = 1;
   load.prompt_tokens = row.input_tokens;
   load.prompt_pairs = 0.5 * row.input_tokens * row.input_tokens;
-  const StepTerms terms = step_terms(row.facts, row.hardware, row.prefill_layout, row.bits, load);
+  return load;
+}
+
+// One prompt alone on the devices that prefill, by the start coefficients.
+double prompt_ms(const SiliconRow& row) {
+  const StepTerms terms = step_terms(row.facts, row.hardware, row.prefill_layout, row.bits, prompt_load(row));
   double sum = 0;
   for (int term = 0; term < kTerms; ++term) {
     const auto i = static_cast<std::size_t>(term);
@@ -197,19 +201,24 @@ std::vector<std::string> measured_groups(const std::string& model, const Hardwar
 
 namespace {
 
-StepTerms tpot_terms_of(const SiliconRow& row, double running) {
+// Of the decoding alone.
+StepLoad decode_load(const SiliconRow& row, double running) {
   StepLoad load;
   load.sequences = running;
   load.context = row.input_tokens + row.output_tokens / 2;
+  load.rows_per_sequence = 1 + std::max(0.0, row.drafts);
+  return load;
+}
+
+StepTerms tpot_terms_of(const SiliconRow& row, double running) {
+  StepLoad load = decode_load(row, running);
   if (!row.disaggregated) {
     load.prompts = load.sequences / row.output_tokens;
     load.prompt_tokens = load.prompts * row.input_tokens;
     load.prompt_pairs = load.prompts * 0.5 * row.input_tokens * row.input_tokens;
   }
-  const double drafts = std::max(0.0, row.drafts);
-  load.rows_per_sequence = 1 + drafts;
   StepTerms terms = step_terms(row.facts, row.hardware, row.layout, row.bits, load);
-  const double taken = (1 - std::pow(kAcceptance, 1 + drafts)) / (1 - kAcceptance);  // tokens of a pass
+  const double taken = (1 - std::pow(kAcceptance, load.rows_per_sequence)) / (1 - kAcceptance);  // tokens of a pass
   for (double& term : terms) term /= taken;
   return terms;
 }
@@ -238,6 +247,18 @@ double running_requests(const SiliconRow& row) {
 
 StepTerms tpot_terms(const SiliconRow& row) {
   return tpot_terms_of(row, running_requests(row));
+}
+
+double floor_ms(const SiliconRow& row, Latency latency) {
+  double floor = 0;
+  if (latency == Latency::kTpot) {
+    // Stages of a pipeline work on parts of the batch side by side; all drafts may be taken.
+    const StepLoad load = decode_load(row, std::max(1.0, running_requests(row) / row.layout.pp));
+    step_terms(row.facts, row.hardware, row.layout, row.bits, load, &floor);
+    return floor / load.rows_per_sequence;
+  }
+  step_terms(row.facts, row.hardware, row.prefill_layout, row.bits, prompt_load(row), &floor);
+  return floor / row.prefill_layout.pp;  // parts of a prompt may be in all stages at once
 }
 
 namespace {

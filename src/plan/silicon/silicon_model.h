@@ -78,5 +78,8 @@ const SiliconModel& shared_model(RowKind kind, Latency latency);
 
 double running_requests(const SiliconRow& row);  // of one decoding worker: what concurrency and memory allow
 StepTerms tpot_terms(const SiliconRow& row);
+// What a latency cannot go below. TPOT: a decoding pass at full bandwidth and peak, over the tokens it may bring; TTFT:
+// one prompt alone.
+double floor_ms(const SiliconRow& row, Latency latency);
 
 }  // namespace weir::plan

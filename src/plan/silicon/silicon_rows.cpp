@@ -94,10 +94,12 @@ ParallelLayout worker_layout(const Degrees& d) {
   return layout;
 }
 
+constexpr double kInt4Bits = 4.25;  // a scale of 16 bits for 64 or more
+
 double bits_of(std::string_view mode, std::string_view precision) {
   const std::string text = lower(mode.empty() ? precision : mode);
-  if (text.find("fp4") != std::string::npos) return 4.5;    // a scale of 8 bits for 16 weights
-  if (text.find("int4") != std::string::npos) return 4.25;  // a scale of 16 bits for 64 or more
+  if (text.find("fp4") != std::string::npos) return 4.5;  // a scale of 8 bits for 16 weights
+  if (text.find("int4") != std::string::npos) return kInt4Bits;
   if (text.find("fp8") != std::string::npos || text.find("int8") != std::string::npos) return 8;
   return 16;
 }
@@ -111,8 +113,14 @@ StepBits row_bits(const Csv& csv, std::size_t row, const StepFacts& facts) {
   bits.experts = facts.dense()
                      ? bits.linear
                      : bits_of(experts.empty() ? csv.at(row, "gemm_quant_mode") : experts, csv.at(row, "precision"));
-  if (!facts.dense() && bits.linear < 8) bits.linear = facts.latent && bits.linear > 4.25 ? 8 : 16;
+  if (!facts.dense() && bits.linear < 8) bits.linear = facts.latent && bits.linear > kInt4Bits ? 8 : 16;
   bits.kv = bits.experts <= 8 ? 8 : 16;
+  // INT4 is of weights alone; INT8 of both operands.
+  bits.linear_operands = bits.linear == kInt4Bits ? 16 : 0;
+  bits.expert_operands = bits.experts == kInt4Bits ? 16 : 0;
+  bits.integer =
+      lower(csv.at(row, "gemm_quant_mode")).find("int8") != std::string::npos ||
+      (csv.at(row, "gemm_quant_mode").empty() && lower(csv.at(row, "precision")).find("int8") != std::string::npos);
   return bits;
 }
 
@@ -136,8 +144,12 @@ constexpr double kBestShare16 = 0.95, kBestShare8 = 0.80;
 // time for the products at that best share and for reading KV at full bandwidth: prompts were cached, or a figure is
 // wrong. A bound of physics; no coefficient of the model enters.
 bool impossible_rate(const SiliconRow& row) {
-  const double peak =
-      row.hardware.peak_tflops(row.bits.experts) * 1e12 * (row.bits.experts > 8.5 ? kBestShare16 : kBestShare8);
+  // Whatever narrow arithmetic the device has: kernels may meet 4-bit weights in FP8.
+  double tflops = row.hardware.bf16_tflops;
+  if (row.bits.experts <= 8.5)
+    tflops = row.bits.integer ? row.hardware.peak_tflops(8, true) : row.hardware.peak_tflops(8);
+  if (row.bits.experts <= 5) tflops = std::max(tflops, row.hardware.peak_tflops(4));
+  const double peak = tflops * 1e12 * (row.bits.experts > 8.5 ? kBestShare16 : kBestShare8);
   const double devices = row.layout.devices();
   const double arithmetic = (row.input_tokens + row.output_tokens) * 2 * row.facts.active_weights() / devices / peak;
   const double context = row.input_tokens + row.output_tokens / 2;
@@ -146,6 +158,24 @@ bool impossible_rate(const SiliconRow& row) {
                       share / (row.hardware.bandwidth_gbs * 1e9);
   const double taken = (row.ttft_ms + row.output_tokens * row.tpot_ms) * 1e-3;
   return peak > 0 && row.concurrency * (arithmetic + read) > taken;
+}
+
+// What of a device's memory weights and one sequence take, where that is more than there is; nothing else is counted.
+std::optional<StepBytes> too_large(const SiliconRow& row) {
+  if (row.choices.size() > 1) {
+    for (const Recipe& recipe : row.choices) {
+      if (!too_large(row.with(recipe))) return std::nullopt;
+    }
+  }
+  const auto needed = [&](const ParallelLayout& layout, double tokens) {
+    return device_bytes(row.facts, layout, row.bits, tokens);
+  };
+  const StepBytes decode = needed(row.layout, row.input_tokens + row.output_tokens),
+                  prefill = needed(row.prefill_layout, row.input_tokens);
+  for (const StepBytes& bytes : {decode, prefill}) {
+    if (bytes.weights + bytes.sequence > row.hardware.memory_bytes) return bytes;
+  }
+  return std::nullopt;
 }
 
 class TableReader {
@@ -176,7 +206,17 @@ class TableReader {
     // InferenceX ask for 8 bits, and TensorRT-LLM takes what the checkpoint says.
     if (out.fixed_lengths && out.backend != "trtllm") out.bits.kv = 16;
     WEIR_RETURN_IF_ERROR(layouts(i, out));
-    if (out.fate == RowFate::kUsed && !out.disaggregated && impossible_rate(out)) out.fate = RowFate::kImpossibleRate;
+    if (out.fate != RowFate::kUsed) return out;
+    if (const auto bytes = too_large(out)) {
+      out.fate = RowFate::kTooLarge;
+      if (++too_large_ <= kNamedRows)
+        too_large_rows_.push_back(fmt::format(
+            "line {}: {} on {} as {}: weights of {:.1f} GB and {:.1f} GB of KV a device, which has {:.1f} GB", out.line,
+            out.model, out.system, out.layout_name(), bytes->weights / 1e9, bytes->sequence / 1e9,
+            out.hardware.memory_bytes / 1e9));
+    } else if (!out.disaggregated && impossible_rate(out)) {
+      out.fate = RowFate::kImpossibleRate;
+    }
     return out;
   }
 
@@ -195,6 +235,9 @@ class TableReader {
     for (const auto& [name, hardware] : systems_) {
       if (!hardware) out.push_back(fmt::format("system {}: not in the hardware table: its rows are skipped", name));
     }
+    out.insert(out.end(), too_large_rows_.begin(), too_large_rows_.end());
+    if (too_large_ > kNamedRows)
+      out.push_back(fmt::format("and {} more rows that do not fit their devices' memory", too_large_ - kNamedRows));
     return out;
   }
 
@@ -299,8 +342,11 @@ class TableReader {
     return models_[model] = facts_for(model);
   }
 
+  static constexpr std::size_t kNamedRows = 20;
   const Csv& csv_;
   Reader reader_;
+  std::size_t too_large_ = 0;
+  std::vector<std::string> too_large_rows_;
   std::map<std::string, std::optional<StepFacts>> models_;
   std::map<std::string, std::optional<Hardware>> systems_;
 };
@@ -327,6 +373,7 @@ std::string_view fate_name(RowFate fate) {
       "dropped: unknown model",
       "dropped: no attention layout (a degree of 0)",
       "dropped: the tensor degree does not divide the heads",
+      "dropped: weights and one sequence are more than the memory",
       "dropped: faster than arithmetic and memory allow (cached prompts)",
       "dropped: repeats a row (same inputs, TTFT and TPOT)"};
   return kNames[static_cast<std::size_t>(fate)];
@@ -360,6 +407,10 @@ std::string SiliconRow::configuration() const {
                      disaggregated ? "disaggregated" : layout_name(), input_tokens, output_tokens, concurrency);
 }
 
+std::string SiliconRow::measurement() const {
+  return fmt::format("{}|{:.6g}|{:.6g}", configuration(), ttft_ms, tpot_ms);
+}
+
 double SiliconRow::devices() const {
   return layout.devices() * decode_workers + (disaggregated ? prefill_layout.devices() * prefill_workers : 0);
 }
@@ -384,9 +435,7 @@ Result<SiliconTable> read_silicon(std::string_view text, const std::string& file
   for (std::size_t i = 0; i < csv.rows(); ++i) {
     WEIR_TRY(SiliconRow row, reader.row(i));
     if (row.fate == RowFate::kUsed) {
-      const bool fresh =
-          seen.insert(fmt::format("{}|{:.6g}|{:.6g}", row.configuration(), row.ttft_ms, row.tpot_ms)).second;
-      if (!fresh) row.fate = RowFate::kRepeated;
+      if (!seen.insert(row.measurement()).second) row.fate = RowFate::kRepeated;
     }
     ++table.fates[static_cast<std::size_t>(row.fate)];
     table.rows.push_back(std::move(row));

@@ -26,10 +26,11 @@ enum class RowFate {
   kUnknownModel,      // no card, and no parameter count in the name
   kNoLayout,          // a degree of attention parallelism written as 0, or no tensor degree at all
   kImpossibleLayout,  // aggregated, and the tensor degree does not divide the attention heads
+  kTooLarge,          // the weights and the KV of one sequence are more than the devices' memory
   kImpossibleRate,    // aggregated, and faster than the arithmetic at the best rate any product was measured at
   kRepeated,          // the same inputs with the same TTFT and TPOT as a row before
 };
-constexpr std::size_t kRowFates = 9;
+constexpr std::size_t kRowFates = 10;
 std::string_view fate_name(RowFate fate);
 
 // "nvidia/Qwen3-32B-NVFP4": "qwen3-32b".
@@ -57,6 +58,7 @@ struct SiliconRow {
   // What identifies the deployment but for its software's version; rows that share it share a fold. Of disaggregated
   // rows without the layout: the table's sources write the same one in several ways.
   std::string configuration() const;
+  std::string measurement() const;  // that and what was measured: rows alike in both say one thing
   std::string layout_name() const;
   SiliconRow with(const Recipe& recipe) const;  // what it would be, had that run; without choices
   double devices() const;

@@ -7,8 +7,10 @@
 #include <random>
 #include <set>
 
+#include "plan/data.h"
 #include "plan/silicon/intervals.h"
 #include "plan/silicon/silicon_model.h"
+#include "plan/silicon/step_report.h"
 #include "plan/silicon/validate_silicon.h"
 #include "plan/step/fitted_step.h"
 
@@ -167,83 +169,206 @@ TEST(Silicon, SquaredDegreesAreReadAsOne) {
   EXPECT_EQ(row.concurrency, 256);
 }
 
-TEST(Silicon, RecipesFillInWhatDisaggregatedRowsLeaveOut) {
-  const std::string head =
-      "silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,"
-      "moe_quant_mode,batch_size,tp_size,prefill_tp_size,prefill_moe_ep_size,decode_tp_size,decode_moe_ep_size,"
-      "silicon_ttft_ms,silicon_tpot_ms\n";
-  const auto row = [](int concurrency, const char* system) {
-    return fmt::format(
-        "silicon_concurrency={},trtllm,0.8,deepseek-ai/"
-        "DeepSeek-R1,{},fp4,disagg,1024,1024,nvfp4,nvfp4,,,4,4,8,4,500,10\n",
-        concurrency, system);
-  };
-  const auto table =
-      read_silicon(head + row(1214, "b200_sxm") + row(10, "b200_sxm") + row(1215, "b200_sxm"), "rows.csv");
+TEST(Silicon, RowsThatCannotFitAreNamedAndLeftOut) {
+  const auto table = read(
+      "1,,vllm,1,meta-llama/Llama-3.1-70B,h100_sxm,bf16,agg,1024,1024,,,16,1,1,1,,,100,10\n"
+      "2,,vllm,1,meta-llama/Llama-3.1-70B,h100_sxm,bf16,agg,1024,1024,,,16,2,1,1,,,100,30\n"
+      "3,,vllm,1,meta-llama/Llama-3.1-70B,h100_sxm,bf16,agg,900000,1024,,,1,2,1,1,,,1000000,30\n");
   ASSERT_TRUE(table) << table.error().message;
-  const SiliconRow& one = table->rows[0];
-  EXPECT_TRUE(one.choices.empty());
-  EXPECT_EQ(one.drafts, 2);
-  EXPECT_EQ(one.decode_workers, 2);
-  EXPECT_EQ(one.layout.dp, 8);
-  EXPECT_EQ(one.layout.tp, 1);
-  EXPECT_EQ(one.devices(), 4 + 2 * 8);
-  const SiliconRow& open = table->rows[1];  // with and without drafts
-  EXPECT_EQ(open.choices.size(), 2U);
-  EXPECT_EQ(open.layout.tp, 8);
-  EXPECT_EQ(shared_model(RowKind::kDisaggregated, Latency::kTpot).support(open), Support::kOpen);
-  const SiliconModel& model = shared_model(RowKind::kDisaggregated, Latency::kTpot);
-  const double with = model.log_ms(open.with(open.choices[0])), without = model.log_ms(open.with(open.choices[1]));
-  EXPECT_LT(with, without);
-  EXPECT_EQ(model.log_ms(open), with);
-  EXPECT_LT(table->rows[2].drafts, 0);  // not published
-  EXPECT_EQ(table->rows[2].layout.tp, 8);
+  EXPECT_EQ(table->rows[0].fate, RowFate::kTooLarge);
+  EXPECT_EQ(table->rows[1].fate, RowFate::kUsed);
+  EXPECT_EQ(table->rows[2].fate, RowFate::kTooLarge);
+  ASSERT_EQ(table->notes.size(), 2U);
+  EXPECT_NE(table->notes[0].find("line 2"), std::string::npos) << table->notes[0];
+  EXPECT_NE(table->notes[0].find("85.9 GB"), std::string::npos) << table->notes[0];
+  // All that was measured did fit.
+  EXPECT_EQ(shared_silicon().fates[static_cast<std::size_t>(RowFate::kTooLarge)], 0U);
 }
 
-TEST(Repeats, KnowsWhatWasMeasuredAndNothingElse) {
-  Repeats repeats;
-  repeats.fit({"a", "a", "b", "c", "far"}, {0.10, 0.12, -0.05, 0.02, 1.0});
-  EXPECT_NEAR(repeats.at("a"), 0.11, 0.02);
-  EXPECT_LT(repeats.at("b"), 0);
-  EXPECT_NEAR(repeats.at("far"), 1, 0.02);
-  EXPECT_EQ(repeats.at("new"), 0);
-  EXPECT_GT(repeats.noise(), 0);
+TEST(Silicon, RowsOfTheSharedFileAreKnownInAnyOrderAndNumber) {
+  // Every third row, from the end: repeats lose the row that they repeat, and rows their neighbours.
+  const std::string_view text = data_file("silicon.csv");
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    lines.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  std::string sample = lines[0] + "\n";
+  for (std::size_t i = lines.size(); i-- > 1;) {
+    if (i % 3 == 0) sample += lines[i] + "\n";
+  }
+  const auto table = read_silicon(sample, "sample.csv");
+  ASSERT_TRUE(table) << table.error().message;
+  std::set<std::string> known;
+  for (const SiliconRow* row : shared_silicon().used()) known.insert(row->measurement());
+  EXPECT_GT(table->used().size(), 1000U);
+  for (const SiliconRow* row : table->used()) EXPECT_TRUE(known.contains(row->measurement())) << row->line;
 }
 
-TEST(StepFacts, NamesWithoutCountsSayNothing) {
-  EXPECT_FALSE(facts_from_name("gpt-next"));
-  EXPECT_FALSE(facts_from_name("Foo-0B"));
-  EXPECT_FALSE(facts_from_name("Foo-3B-A27B"));
-  EXPECT_FALSE(facts_from_name("B27-B"));
-  ASSERT_TRUE(facts_from_name("foo-1.5b-chat"));
-  EXPECT_NEAR(facts_from_name("foo-1.5b-chat")->active_weights(), 1.5e9, 1e5);
+TEST(Silicon, MeasurementsAreNotBelowTheFloor) {
+  std::size_t below = 0, all = 0;
+  for (const SiliconRow* row : shared_silicon().used()) {
+    if (row->disaggregated) continue;  // how many decode is not always known
+    ++all;
+    below += row->tpot_ms < floor_ms(*row, Latency::kTpot) ? 1 : 0;
+  }
+  EXPECT_LT(static_cast<double>(below), 0.01 * static_cast<double>(all)) << below << " of " << all;
 }
 
-TEST(FittedStep, MoreWorkTakesLongerAndBeatsNoBound) {
-  const auto card = read_model_card("Llama-3.1-70B");
-  ASSERT_TRUE(card);
-  const auto hardware = find_hardware("H200-SXM");
-  ASSERT_TRUE(hardware);
-  const auto types = parse_weight_types("fp8");
-  ASSERT_TRUE(types);
-  ParallelLayout layout;
-  layout.tp = 2;
-  const auto model = make_step_model(*card, *hardware, layout, *types, 8, "vllm");
-  ASSERT_TRUE(model) << model.error().message;
-  StepShape one, many, prompt;
-  one.add(1000, 1001, true);
-  for (int i = 0; i < 64; ++i) many.add(1000, 1001, true);
-  prompt.add(0, 8192, true);
-  EXPECT_GT((*model)->step_s(one), 70e9 / 2 / 4.8e12);
-  EXPECT_GT((*model)->step_s(many), (*model)->step_s(one));
-  EXPECT_GT((*model)->step_s(prompt), 8192 * 2 * 70e9 / 2 / 1979e12);
-  EXPECT_LT((*model)->step_s(prompt), 10 * 8192 * 2 * 70e9 / 2 / 1979e12);
-  EXPECT_EQ((*model)->step_s(StepShape{}), 0);
-  layout.tp = 3;
-  EXPECT_FALSE(make_step_model(*card, *hardware, layout, *types, 8));
-  layout.tp = 2;
-  EXPECT_FALSE(make_step_model(*card, *hardware, layout, *types, 8, "nosuch"));
+TEST(Intervals, NothingIsPromisedBelowTheFloor) {
+  const Interval interval{-0.5, 0.5};
+  const Estimate above = estimate(std::log(10.0), interval, 5);
+  EXPECT_FALSE(above.raised);
+  EXPECT_NEAR(above.low_ms, 10 * std::exp(-0.5), 1e-9);
+  const Estimate low = estimate(std::log(10.0), interval, 8);
+  EXPECT_TRUE(low.raised);
+  EXPECT_EQ(low.low_ms, 8);
+  EXPECT_NEAR(low.ms, 10, 1e-9);
+  const Estimate all = estimate(std::log(10.0), interval, 30);
+  EXPECT_EQ(all.ms, 30);
+  EXPECT_EQ(all.high_ms, 30);
 }
+
+Result<Report> step_of(const char* model, const char* gpu, StepQuestion question) {
+  WEIR_TRY(question.card, read_model_card(model));
+  WEIR_TRY(question.hardware, find_hardware(gpu));
+  question.types = question.card.types;
+  return step_report(question);
+}
+
+TEST(StepReport, RefusesWhatDoesNotFitWithTheTermAndBothNumbers) {
+  const auto weights = step_of("Llama-3.3-70B", "H100", {});
+  ASSERT_FALSE(weights);
+  EXPECT_NE(weights.error().message.find("weights do not fit: 141"), std::string::npos) << weights.error().message;
+  EXPECT_NE(weights.error().message.find("85.90 GB"), std::string::npos) << weights.error().message;
+  EXPECT_FALSE(step_of("Llama-3.1-405B", "L4", {}));
+  StepQuestion question;
+  question.layout.tp = 4;
+  question.input_tokens = question.output_tokens = 1e7;
+  const auto kv = step_of("Llama-3.3-70B", "H100", question);
+  ASSERT_FALSE(kv);
+  EXPECT_NE(kv.error().message.find("KV of one sequence"), std::string::npos) << kv.error().message;
+}
+
+TEST(StepReport, NoFigureIsBelowTheRoofline) {
+  for (const char* backend : {"", "vllm", "sglang", "trtllm"}) {
+    for (const double concurrency : {1.0, 16.0, 256.0}) {
+      StepQuestion question;
+      question.layout.tp = 2;
+      question.backend = backend;
+      question.concurrency = concurrency;
+      const auto report = step_of("Llama-3.3-70B", "H100", question);
+      ASSERT_TRUE(report) << report.error().message;
+      // 139 GB are read a pass (all but the embedding table), by two devices of 3.35 TB/s.
+      EXPECT_GT(report->json["TPOT"]["low_ms"].get<double>(), 139e9 / 2 / 3.35e9 * 0.999) << backend << concurrency;
+      // 2 x 68.5 G products of 1,024 tokens at 989 TFLOP/s.
+      EXPECT_GT(report->json["TTFT"]["low_ms"].get<double>(), 2 * 68.4e9 * 1024 / 2 / 989e9) << backend << concurrency;
+      for (const char* latency : {"TPOT", "TTFT"}) {
+        const auto& json = report->json[latency];
+        EXPECT_LE(json["low_ms"].get<double>(), json["ms"].get<double>());
+        EXPECT_LE(json["ms"].get<double>(), json["high_ms"].get<double>());
+      }
+    }
+  }
+}
+
+TEST(StepTerms, TypesComputeInTheirOwnPeakOrIn16Bits) {
+  const auto facts = facts_of(*read_model_card("Llama-3.1-8B"));
+  StepLoad load;
+  load.sequences = 4096;  // arithmetic is the floor
+  load.context = 1;
+  const auto floor = [&](const char* gpu, const char* types) {
+    double ms = 0;
+    step_terms(facts, *find_hardware(gpu), {}, step_bits(*parse_weight_types(types), 8), load, &ms);
+    return ms;
+  };
+  EXPECT_DOUBLE_EQ(floor("A100", "fp8"), floor("A100", "bf16"));
+  EXPECT_DOUBLE_EQ(floor("A100", "nvfp4"), floor("A100", "bf16"));
+  EXPECT_NEAR(floor("A100", "int8"), floor("A100", "bf16") / 2, 1e-9);
+  EXPECT_NEAR(floor("H100", "fp8"), floor("H100", "bf16") * 989 / 1979, 1e-9);
+  EXPECT_DOUBLE_EQ(floor("H100", "nvfp4"), floor("H100", "bf16"));
+  EXPECT_NEAR(floor("B200", "nvfp4"), floor("B200", "bf16") / 4, 1e-9);
+  EXPECT_DOUBLE_EQ(floor("B200", "int4"), floor("B200", "bf16"));  // of weights alone
+  EXPECT_DOUBLE_EQ(floor("B200", "q4_k_m"), floor("B200", "bf16"));
+
+  TEST(Silicon, RecipesFillInWhatDisaggregatedRowsLeaveOut) {
+    const std::string head =
+        "silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,"
+        "moe_quant_mode,batch_size,tp_size,prefill_tp_size,prefill_moe_ep_size,decode_tp_size,decode_moe_ep_size,"
+        "silicon_ttft_ms,silicon_tpot_ms\n";
+    const auto row = [](int concurrency, const char* system) {
+      return fmt::format(
+          "silicon_concurrency={},trtllm,0.8,deepseek-ai/"
+          "DeepSeek-R1,{},fp4,disagg,1024,1024,nvfp4,nvfp4,,,4,4,8,4,500,10\n",
+          concurrency, system);
+    };
+    const auto table =
+        read_silicon(head + row(1214, "b200_sxm") + row(10, "b200_sxm") + row(1215, "b200_sxm"), "rows.csv");
+    ASSERT_TRUE(table) << table.error().message;
+    const SiliconRow& one = table->rows[0];
+    EXPECT_TRUE(one.choices.empty());
+    EXPECT_EQ(one.drafts, 2);
+    EXPECT_EQ(one.decode_workers, 2);
+    EXPECT_EQ(one.layout.dp, 8);
+    EXPECT_EQ(one.layout.tp, 1);
+    EXPECT_EQ(one.devices(), 4 + 2 * 8);
+    const SiliconRow& open = table->rows[1];  // with and without drafts
+    EXPECT_EQ(open.choices.size(), 2U);
+    EXPECT_EQ(open.layout.tp, 8);
+    EXPECT_EQ(shared_model(RowKind::kDisaggregated, Latency::kTpot).support(open), Support::kOpen);
+    const SiliconModel& model = shared_model(RowKind::kDisaggregated, Latency::kTpot);
+    const double with = model.log_ms(open.with(open.choices[0])), without = model.log_ms(open.with(open.choices[1]));
+    EXPECT_LT(with, without);
+    EXPECT_EQ(model.log_ms(open), with);
+    EXPECT_LT(table->rows[2].drafts, 0);  // not published
+    EXPECT_EQ(table->rows[2].layout.tp, 8);
+  }
+
+  TEST(Repeats, KnowsWhatWasMeasuredAndNothingElse) {
+    Repeats repeats;
+    repeats.fit({"a", "a", "b", "c", "far"}, {0.10, 0.12, -0.05, 0.02, 1.0});
+    EXPECT_NEAR(repeats.at("a"), 0.11, 0.02);
+    EXPECT_LT(repeats.at("b"), 0);
+    EXPECT_NEAR(repeats.at("far"), 1, 0.02);
+    EXPECT_EQ(repeats.at("new"), 0);
+    EXPECT_GT(repeats.noise(), 0);
+  }
+
+  TEST(StepFacts, NamesWithoutCountsSayNothing) {
+    EXPECT_FALSE(facts_from_name("gpt-next"));
+    EXPECT_FALSE(facts_from_name("Foo-0B"));
+    EXPECT_FALSE(facts_from_name("Foo-3B-A27B"));
+    EXPECT_FALSE(facts_from_name("B27-B"));
+    ASSERT_TRUE(facts_from_name("foo-1.5b-chat"));
+    EXPECT_NEAR(facts_from_name("foo-1.5b-chat")->active_weights(), 1.5e9, 1e5);
+  }
+
+  TEST(FittedStep, MoreWorkTakesLongerAndBeatsNoBound) {
+    const auto card = read_model_card("Llama-3.1-70B");
+    ASSERT_TRUE(card);
+    const auto hardware = find_hardware("H200-SXM");
+    ASSERT_TRUE(hardware);
+    const auto types = parse_weight_types("fp8");
+    ASSERT_TRUE(types);
+    ParallelLayout layout;
+    layout.tp = 2;
+    const auto model = make_step_model(*card, *hardware, layout, *types, 8, "vllm");
+    ASSERT_TRUE(model) << model.error().message;
+    StepShape one, many, prompt;
+    one.add(1000, 1001, true);
+    for (int i = 0; i < 64; ++i) many.add(1000, 1001, true);
+    prompt.add(0, 8192, true);
+    EXPECT_GT((*model)->step_s(one), 70e9 / 2 / 4.8e12);
+    EXPECT_GT((*model)->step_s(many), (*model)->step_s(one));
+    EXPECT_GT((*model)->step_s(prompt), 8192 * 2 * 70e9 / 2 / 1979e12);
+    EXPECT_LT((*model)->step_s(prompt), 10 * 8192 * 2 * 70e9 / 2 / 1979e12);
+    EXPECT_EQ((*model)->step_s(StepShape{}), 0);
+    layout.tp = 3;
+    EXPECT_FALSE(make_step_model(*card, *hardware, layout, *types, 8));
+    layout.tp = 2;
+    EXPECT_FALSE(make_step_model(*card, *hardware, layout, *types, 8, "nosuch"));
+  }
 
 }  // namespace
 }  // namespace weir::plan

@@ -27,7 +27,7 @@ Result<Report> step_report(const StepQuestion& q) {
   row.facts = facts_of(q.card);
   row.hardware = q.hardware;
   row.layout = row.prefill_layout = q.layout;
-  row.bits = {q.types.linear_bits, q.types.expert_bits, q.kv_bits};
+  row.bits = step_bits(q.types, q.kv_bits);
   row.input_tokens = q.input_tokens;
   row.output_tokens = q.output_tokens;
   row.concurrency = q.concurrency;
@@ -44,12 +44,19 @@ Result<Report> step_report(const StepQuestion& q) {
   for (const Latency latency : {Latency::kTpot, Latency::kTtft}) {
     const SiliconModel& model = shared_model(row.kind(), latency);
     const Interval interval = past_errors(row.kind(), latency).at(model.support(row));
-    const double ms = std::exp(model.log_ms(row));
+    const Estimate e = estimate(model.log_ms(row), interval, floor_ms(row, latency));
     const auto name = kLatencyNames[static_cast<std::size_t>(latency)];
-    report.text += fmt::format("{}: {:.2f} ms, 90 % interval {:.2f} to {:.2f} ms\n", name, ms,
-                               ms * std::exp(interval.low), ms * std::exp(interval.high));
-    report.json[std::string(name)] = {
-        {"ms", ms}, {"low_ms", ms * std::exp(interval.low)}, {"high_ms", ms * std::exp(interval.high)}};
+    report.text += fmt::format("{}: {:.2f} ms, 90 % interval {:.2f} to {:.2f} ms\n", name, e.ms, e.low_ms, e.high_ms);
+    if (e.raised) {
+      report.text +=
+          fmt::format("  raised to the roofline's bound: {} takes {:.2f} ms at full bandwidth and peak\n",
+                      latency == Latency::kTpot ? "a decoding pass" : "the prefill of one prompt", e.floor_ms);
+    }
+    report.json[std::string(name)] = {{"ms", e.ms},
+                                      {"low_ms", e.low_ms},
+                                      {"high_ms", e.high_ms},
+                                      {"bound_ms", e.floor_ms},
+                                      {"raised_to_bound", e.raised}};
   }
   const double running = running_requests(row);
   report.text +=

@@ -196,8 +196,8 @@ struct Errors {
   double mean() const { return all.empty() ? 0 : sum / static_cast<double>(all.size()); }
   double median() {
     if (all.empty()) return 0;
-    std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
-    return all[all.size() / 2];
+    std::sort(all.begin(), all.end());
+    return (all[(all.size() - 1) / 2] + all[all.size() / 2]) / 2;
   }
 };
 

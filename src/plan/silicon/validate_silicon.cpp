@@ -85,7 +85,7 @@ Score score(const std::vector<Prediction>& predictions) {
   out.mean /= n;
   out.coverage /= n;
   std::sort(errors.begin(), errors.end());
-  out.median = errors[errors.size() / 2];
+  out.median = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
   out.p90 = errors[std::min(errors.size() - 1, errors.size() * 9 / 10)];
   return out;
 }
@@ -163,6 +163,19 @@ std::string filter_text(const SiliconTable& table, const std::string& name) {
   return text;
 }
 
+// In one line: how many rows had which fate, and the first notes.
+std::string why_dropped(const SiliconTable& table) {
+  constexpr std::size_t kNotes = 3;
+  std::string text;
+  for (std::size_t fate = 0; fate < kRowFates; ++fate) {
+    if (table.fates[fate] > 0)
+      text +=
+          fmt::format("{}{} {}", text.empty() ? "" : ", ", table.fates[fate], fate_name(static_cast<RowFate>(fate)));
+  }
+  for (std::size_t i = 0; i < std::min(kNotes, table.notes.size()); ++i) text += "; " + table.notes[i];
+  return text.empty() ? "the table is empty" : text;
+}
+
 Json filter_json(const SiliconTable& table) {
   Json json = Json::object();
   json["rows"] = table.rows.size();
@@ -225,18 +238,14 @@ Report cross_validate(const SiliconValidation& options) {
   return report;
 }
 
-std::string row_identity(const SiliconRow& row) {
-  return fmt::format("{}|{}|{:.5g}|{:.5g}", row.configuration(), row.version, row.ttft_ms, row.tpot_ms);
-}
-
 Result<Report> score_file(const SiliconValidation& options) {
   WEIR_TRY(const SiliconTable table, read_silicon(options.text, options.file));
   const Rows rows = table.used();
   if (rows.empty())
     return fail(ErrorCode::kInvalidArgument, "{}: no row of {} can be scored: {}", options.file, table.rows.size(),
-                filter_text(table, options.file));
+                why_dropped(table));
   std::set<std::string> known;
-  for (const SiliconRow* row : shared_silicon().used()) known.insert(row_identity(*row));
+  for (const SiliconRow* row : shared_silicon().used()) known.insert(row->measurement());
   Sheet sheet;
   Json each = Json::array();
   for (const RowKind kind : kKinds) {
@@ -248,19 +257,22 @@ Result<Report> score_file(const SiliconValidation& options) {
       const Intervals intervals = past_errors(kind, latency);
       std::vector<Prediction> seen, fresh, new_software;
       for (const SiliconRow* row : members) {
-        Prediction p{row, "", model.support(*row), measured_log(*row, latency) - model.log_ms(*row), false};
-        const Interval interval = intervals.at(p.support);
-        p.covered = interval.holds(p.error);
-        (known.contains(row_identity(*row)) ? seen : fresh).push_back(p);
+        Prediction p{row, "", model.support(*row), 0, false};
+        const double measured = std::exp(measured_log(*row, latency));
+        const Estimate predicted = estimate(model.log_ms(*row), intervals.at(p.support), floor_ms(*row, latency));
+        p.error = std::log(measured / predicted.ms);
+        p.covered = predicted.low_ms <= measured && measured <= predicted.high_ms;
+        const bool in_fit = known.contains(row->measurement());
+        (in_fit ? seen : fresh).push_back(p);
         if (p.support == Support::kNone) new_software.push_back(p);
-        const double predicted = std::exp(model.log_ms(*row));
         each.push_back({{"line", row->line},
                         {"latency", kLatencyNames[static_cast<std::size_t>(latency)]},
-                        {"measured_ms", std::exp(measured_log(*row, latency))},
-                        {"predicted_ms", predicted},
-                        {"low_ms", predicted * std::exp(interval.low)},
-                        {"high_ms", predicted * std::exp(interval.high)},
-                        {"in_fit", known.contains(row_identity(*row))}});
+                        {"measured_ms", measured},
+                        {"predicted_ms", predicted.ms},
+                        {"low_ms", predicted.low_ms},
+                        {"high_ms", predicted.high_ms},
+                        {"bound_ms", predicted.floor_ms},
+                        {"in_fit", in_fit}});
       }
       const bool tpot = latency == Latency::kTpot;
       const double target = tpot ? (kind == RowKind::kDense ? 7 : 18) : 25;

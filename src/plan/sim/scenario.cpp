@@ -157,8 +157,12 @@ Status size_from_card(const ScenarioSpec& spec, Scenario& scenario) {
   scenario.hardware = std::make_unique<const Hardware>(std::move(found));
   const Hardware& hardware = *scenario.hardware;
   const ParallelLayout decode_layout = spec.decode_layout.value_or(spec.layout);
-  const auto use = [&](const ParallelLayout& layout, InstanceConfig& config) -> Status {
-    WEIR_TRY(Sized sized, size_instance(spec, card, hardware, layout, scenario.assumptions));
+  const bool apart = spec.decode_instances > 0;
+  const auto use = [&](const ParallelLayout& layout, const char* pool, InstanceConfig& config) -> Status {
+    std::vector<std::string> assumptions;
+    WEIR_TRY(Sized sized, size_instance(spec, card, hardware, layout, assumptions));
+    for (const std::string& text : assumptions)
+      scenario.assumptions.push_back(apart ? fmt::format("{} instances: {}", pool, text) : text);
     config.windows = sized.windows;
     config.num_blocks = sized.num_blocks;
     config.state_blocks = sized.state_blocks;
@@ -170,9 +174,9 @@ Status size_from_card(const ScenarioSpec& spec, Scenario& scenario) {
     }
     return {};
   };
-  WEIR_RETURN_IF_ERROR(use(spec.layout, cluster.instance));
-  if (spec.decode_instances > 0) WEIR_RETURN_IF_ERROR(use(decode_layout, cluster.decode));
-  if (spec.decode_instances > 0 && spec.link_gbs < 0) {
+  WEIR_RETURN_IF_ERROR(use(spec.layout, "prefill", cluster.instance));
+  if (apart) WEIR_RETURN_IF_ERROR(use(decode_layout, "decode", cluster.decode));
+  if (apart && spec.link_gbs < 0) {
     if (hardware.nic_gbit <= 0) {
       return fail_at("link-gbs", ErrorCode::kInvalidArgument,
                      "the network of {} is not known: give --link-gbs, an instance's link in GB/s (0: takes no time)",

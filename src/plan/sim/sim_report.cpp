@@ -20,6 +20,7 @@ std::string requests_table(const SimResult& result, const Workload& workload) {
 }
 
 std::string latency_line(const char* name, const Statistic& s, int digits) {
+  if (s.count == 0) return fmt::format("{:<12}{:>12}  no request has one: replies of one token\n", name, "-");
   const auto cell = [&](double seconds) { return fmt::format("{:>12.{}f}", seconds * 1e3, digits); };
   return fmt::format("{:<12}{}{}{}{}{}{}\n", name, cell(s.mean), cell(s.p50), cell(s.p90), cell(s.p95), cell(s.p99),
                      cell(s.most));
@@ -99,6 +100,7 @@ Result<SimReport> simulate_load(const Scenario& scenario, const Load& load, cons
   if (spec.seeds > 1) {
     report.text += fmt::format("\nover {} seeds: mean, and half the width of its 95 % interval\n", spec.seeds);
     for (const Spread& spread : over_seeds(summaries)) {
+      if (std::isnan(spread.mean)) continue;  // a seed had none
       report.text += fmt::format("  {:<28}{:>14.6g} +- {:.3g}\n", spread.name, spread.mean, spread.half_width);
       report.json["over_seeds"][spread.name] = {{"mean", spread.mean}, {"half_width_95", spread.half_width}};
     }

@@ -127,7 +127,8 @@ std::vector<Figure> figures(const Summary& s) {
     const std::pair<const char*, double> parts[] = {{"mean", statistic.mean}, {"p50", statistic.p50},
                                                     {"p90", statistic.p90},   {"p95", statistic.p95},
                                                     {"p99", statistic.p99},   {"max", statistic.most}};
-    for (const auto& [part, value] : parts) all.push_back({name + "_" + part + "_ms", value * 1e3});
+    for (const auto& [part, value] : parts)
+      all.push_back({name + "_" + part + "_ms", statistic.count > 0 ? value * 1e3 : std::nan("")});
   };
   add("ttft", s.ttft_s);
   add("tpot", s.tpot_s);
@@ -194,7 +195,8 @@ std::int64_t samples_needed(double share) {
 
 nlohmann::ordered_json to_json(const Summary& summary) {
   nlohmann::ordered_json json;
-  for (const Figure& figure : figures(summary)) json[figure.name] = figure.value;
+  for (const Figure& figure : figures(summary))
+    json[figure.name] = std::isnan(figure.value) ? nlohmann::ordered_json() : nlohmann::ordered_json(figure.value);
   json["saturated"] = summary.saturated;
   return json;
 }

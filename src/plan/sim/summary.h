@@ -46,7 +46,7 @@ Summary summarise(const SimResult& result, const Slo& slo);
 // A figure of a summary; the name ends with its unit where it has one.
 struct Figure {
   std::string name;
-  double value = 0;
+  double value = 0;  // NaN: there is none, such as the TPOT of replies of one token; null as JSON
 };
 std::vector<Figure> figures(const Summary& summary);
 

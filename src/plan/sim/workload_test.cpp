@@ -204,6 +204,30 @@ TEST(Report, SameSeedSameBytes) {
   EXPECT_EQ(html_page(once->report, *result, named).find("<script>"), std::string::npos);
 }
 
+TEST(Report, RepliesOfOneTokenHaveNoTimePerToken) {
+  const Scenario scenario = paced_scenario();
+  const auto load = Load::make({.arrivals = "poisson:1", .prompt = "1000", .output = "1", .requests = 20});
+  const auto made = simulate_load(scenario, *load, {.seeds = 2, .want_page = true});
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  const auto& result = made->report.json["result"];
+  for (const char* figure : {"tpot_mean_ms", "tpot_p99_ms", "itl_mean_ms"}) EXPECT_TRUE(result[figure].is_null());
+  EXPECT_GT(result["ttft_mean_ms"].get<double>(), 0);
+  EXPECT_NE(made->report.text.find("replies of one token"), std::string::npos) << made->report.text;
+  EXPECT_EQ(made->report.text.find("nan"), std::string::npos) << made->report.text;
+  EXPECT_EQ(made->page.find("nan"), std::string::npos);
+}
+
+TEST(Scenario, AssumptionsSayOfWhichPoolTheyAre) {
+  ScenarioSpec spec;
+  spec.model = "Llama-3.1-8B";
+  spec.hardware = "H100";
+  spec.decode_instances = 1;
+  const auto scenario = make_scenario(spec);
+  ASSERT_TRUE(scenario.has_value()) << scenario.error().message;
+  EXPECT_TRUE(scenario->assumptions[0].starts_with("prefill instances: ")) << scenario->assumptions[0];
+  EXPECT_TRUE(scenario->assumptions[2].starts_with("decode instances: ")) << scenario->assumptions[2];
+}
+
 TEST(Goodput, SaysWhichNumberRulesAPromiseOut) {
   const Scenario scenario = paced_scenario();
   const auto load = Load::make({.arrivals = "poisson:1", .prompt = "1000", .output = "100", .requests = 100});

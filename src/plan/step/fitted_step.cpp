@@ -8,12 +8,13 @@
 #include <set>
 
 #include "base/printable.h"
+#include "plan/memory.h"
 #include "plan/silicon/silicon_model.h"
 
 namespace weir::plan {
 namespace {
 
-// Terms weighed by coefficients, in seconds.
+// Terms weighed by coefficients, never below what the hardware allows, in seconds.
 class WeighedStep final : public StepModel {
  public:
   WeighedStep(StepFacts facts, Hardware hardware, ParallelLayout layout, StepBits bits,
@@ -22,10 +23,11 @@ class WeighedStep final : public StepModel {
 
   double step_s(const StepShape& shape) const override {
     if (shape.tokens <= 0) return 0;
-    const StepTerms terms = step_terms(facts_, hardware_, layout_, bits_, load_of(shape));
+    double floor_ms = 0;
+    const StepTerms terms = step_terms(facts_, hardware_, layout_, bits_, load_of(shape), &floor_ms);
     double sum = 0;
     for (std::size_t i = 0; i < terms.size(); ++i) sum += weights_[i] * terms[i];
-    return 1e-3 * sum;
+    return 1e-3 * std::max(sum, floor_ms);
   }
 
  private:
@@ -35,22 +37,6 @@ class WeighedStep final : public StepModel {
   StepBits bits_;
   std::array<double, kTerms> weights_;
 };
-
-StepBits bits_of(const WeightTypes& types, double kv_bits) {
-  return {types.linear_bits, types.expert_bits, kv_bits};
-}
-
-Status check_layout(const ModelCard& card, const ParallelLayout& layout) {
-  if (layout.tp < 1 || layout.pp < 1 || layout.dp < 1 || layout.ep < 1 || layout.cp < 1)
-    return fail(ErrorCode::kInvalidArgument, "layout {}: every degree must be at least 1", layout.name());
-  if (card.spec.heads > 0 && card.spec.heads % layout.tp != 0)
-    return fail(ErrorCode::kInvalidArgument, "{}: {} attention heads are not divided evenly by TP {}", card.name,
-                card.spec.heads, layout.tp);
-  if (layout.stage_devices() % layout.ep != 0)
-    return fail(ErrorCode::kInvalidArgument, "EP {} does not divide the {} devices of a stage", layout.ep,
-                layout.stage_devices());
-  return {};
-}
 
 }  // namespace
 
@@ -70,7 +56,7 @@ Result<std::unique_ptr<StepModel>> make_step_model(const ModelCard& card, const 
                                                    double kv_bits, const std::string& backend) {
   WEIR_RETURN_IF_ERROR(check_layout(card, layout));
   StepFacts facts = facts_of(card);
-  const StepBits bits = bits_of(types, kv_bits);
+  const StepBits bits = step_bits(types, kv_bits);
   const RowKind kind = facts.dense() ? RowKind::kDense : RowKind::kMixture;
   WEIR_RETURN_IF_ERROR(check_backend(backend));
   const SiliconModel& model = shared_model(kind, Latency::kTpot);

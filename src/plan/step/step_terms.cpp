@@ -33,15 +33,9 @@ constexpr double kExchangeBits = 16;      // activations are summed in 16 bits
 constexpr double kReservedBytes = 2e9;    // CUDA context, activations, graphs
 constexpr double kMemoryFraction = 0.92;  // what engines let weights and KV fill (vLLM's and TensorRT-LLM's 0.9)
 
-double peak_flops(const Hardware& hardware, double bits) {
-  // Weights of 4 bits without 4-bit arithmetic are widened to 16: the operands are 16 bits then.
-  double tflops = hardware.bf16_tflops;
-  if (bits <= 5) {
-    tflops = hardware.fp4_tflops > 0 ? hardware.fp4_tflops : hardware.bf16_tflops;
-  } else if (bits <= 8.5) {
-    tflops = hardware.fp8_tflops > 0 ? hardware.fp8_tflops : std::max(hardware.bf16_tflops, hardware.int8_tops);
-  }
-  return std::max(tflops, 1e-3) * 1e12;
+double peak_flops(const Hardware& hardware, double stored, double operands, bool integer) {
+  if (operands <= 0) operands = stored <= 5 ? 4 : stored <= 8.5 ? 8 : 16;
+  return std::max(hardware.peak_tflops(operands, integer && operands <= 8), 1e-3) * 1e12;
 }
 
 // What narrower types lose, from the operator tables (op_gemm.csv, matrices of 20 M weights and more): memory-bound
@@ -98,8 +92,17 @@ StepLoad load_of(const StepShape& shape) {
   return load;
 }
 
+StepBits step_bits(const WeightTypes& types, double kv_bits) {
+  return {types.linear_bits,
+          types.expert_bits,
+          kv_bits,
+          types.operand_bits(types.linear_bits),
+          types.operand_bits(types.expert_bits),
+          types.integer};
+}
+
 StepTerms step_terms(const StepFacts& f, const Hardware& hardware, const ParallelLayout& layout, const StepBits& bits,
-                     const StepLoad& load) {
+                     const StepLoad& load, double* floor_ms) {
   StepTerms terms{};
   const double tp = layout.tp, dp = layout.dp, devices = layout.stage_devices();
   const double bandwidth = hardware.bandwidth_gbs * 1e9, link = link_rate(hardware, layout);
@@ -130,30 +133,49 @@ StepTerms step_terms(const StepFacts& f, const Hardware& hardware, const Paralle
     terms[kTermExchangeDoubling] = 2e-3 * f.layers * std::log2(devices);
   }
   terms[kTermDecodeBytes] = 1e3 * seconds(exchange_bytes(f, layout, group_rows), link);
-  const double linear_peak = peak_flops(hardware, bits.linear) / arithmetic_loss(bits.linear);
-  const double expert_peak = peak_flops(hardware, bits.experts) / arithmetic_loss(bits.experts);
-  terms[kTermDecodeMath] = 1e3 * (2 * group_rows * (dense_weights + f.head_weights) / tp / linear_peak +
-                                  2 * decode_rows * used_weights / devices / expert_peak);
+  // At the full peak; the head's operands are counted with the others'.
+  const double linear_peak = peak_flops(hardware, bits.linear, bits.linear_operands, bits.integer);
+  const double expert_peak = peak_flops(hardware, bits.experts, bits.expert_operands, bits.integer);
+  const double attention_peak = peak_flops(hardware, 16, 16, false);
+  const double linear_loss = arithmetic_loss(bits.linear), expert_loss = arithmetic_loss(bits.experts);
+  const double decode_linear = 1e3 * 2 * group_rows * (dense_weights + f.head_weights) / tp / linear_peak;
+  const double decode_experts = 1e3 * 2 * decode_rows * used_weights / devices / expert_peak;
+  const double prompt_linear = 1e3 * 2 * load.prompt_tokens * dense_weights / devices / linear_peak;
+  const double prompt_experts = 1e3 * 2 * load.prompt_tokens * used_weights / devices / expert_peak;
+  terms[kTermDecodeMath] = decode_linear * linear_loss + decode_experts * expert_loss;
   terms[kTermDecodeAttention] =
-      1e3 * 2 * group_rows * load.context * f.full_layers * f.decode_pair / tp / peak_flops(hardware, 16);
-  terms[kTermPrefillMath] = 1e3 * (2 * load.prompt_tokens * dense_weights / devices / linear_peak +
-                                   2 * load.prompt_tokens * used_weights / devices / expert_peak);
+      1e3 * 2 * group_rows * load.context * f.full_layers * f.decode_pair / tp / attention_peak;
+  terms[kTermPrefillMath] = prompt_linear * linear_loss + prompt_experts * expert_loss;
   terms[kTermPrefillAttention] =
-      1e3 * 2 * load.prompt_pairs * f.full_layers * f.prefill_pair / devices / peak_flops(hardware, 16);
+      1e3 * 2 * load.prompt_pairs * f.full_layers * f.prefill_pair / devices / attention_peak;
+  if (floor_ms != nullptr) {
+    // The head is read for rows that need logits; those of prompts may not.
+    const double head = load.sequences > 0 ? 0 : 1e3 * seconds(f.head_weights * 16 / 8 / tp, bandwidth);
+    const double read = terms[kTermDense] / memory_loss(bits.linear) - head +
+                        terms[kTermExperts] / memory_loss(bits.experts) + terms[kTermKv];
+    const double computed = decode_linear + decode_experts + prompt_linear + prompt_experts +
+                            terms[kTermDecodeAttention] + terms[kTermPrefillAttention];
+    *floor_ms = std::max(read, computed);
+  }
   terms[kTermPrefillBytes] = 1e3 * seconds(exchange_bytes(f, layout, load.prompt_tokens / dp), link);
   terms[kTermRequest] = load.prompts;
   terms[kTermToken] = 1e-3 * load.prompt_tokens;
   return terms;
 }
 
-double kv_capacity(const StepFacts& f, const Hardware& hardware, const ParallelLayout& layout, const StepBits& bits,
-                   double tokens) {
+StepBytes device_bytes(const StepFacts& f, const ParallelLayout& layout, const StepBits& bits, double tokens) {
   const double dense = (f.attention_weights + f.ffn_weights) * bits.linear / 8 + f.head_weights * 2;
   const double weights = dense / layout.tp + f.expert_weights * bits.experts / 8 / layout.stage_devices();
-  const double room = hardware.memory_bytes * kMemoryFraction - weights / layout.pp - kReservedBytes;
   const double share = f.latent ? 1 : std::min<double>(layout.tp, f.kv_heads);
-  const double sequence = f.kv_elements * f.full_layers * bits.kv / 8 * std::max(1.0, tokens) / share / layout.pp;
-  return std::max(1.0, sequence > 0 ? room / sequence : 1e9) * layout.dp;
+  return {weights / layout.pp,
+          f.kv_elements * f.full_layers * bits.kv / 8 * std::max(1.0, tokens) / share / layout.pp / layout.cp};
+}
+
+double kv_capacity(const StepFacts& f, const Hardware& hardware, const ParallelLayout& layout, const StepBits& bits,
+                   double tokens) {
+  const StepBytes bytes = device_bytes(f, layout, bits, tokens);
+  const double room = hardware.memory_bytes * kMemoryFraction - bytes.weights - kReservedBytes;
+  return std::max(1.0, bytes.sequence > 0 ? room / bytes.sequence : 1e9) * layout.dp;
 }
 
 }  // namespace weir::plan

@@ -45,8 +45,12 @@ constexpr int kTermKinds = 4;
 bool is_prefill_term(int term);
 
 struct StepBits {
-  double linear = 16, experts = 16, kv = 16;
+  double linear = 16, experts = 16, kv = 16;  // as stored
+  // Of the operands of their products (Hardware::peak_tflops); 0: as narrow as what is stored.
+  double linear_operands = 0, expert_operands = 0;
+  bool integer = false;
 };
+StepBits step_bits(const WeightTypes& types, double kv_bits);
 
 // `sequences` may be a mean: StepShape counts whole ones.
 struct StepLoad {
@@ -58,10 +62,19 @@ struct StepLoad {
 };
 StepLoad load_of(const StepShape& shape);
 
+// `floor_ms`: what no such pass can go below whatever its kernels: the weights and KV it reads at full bandwidth, or
+// its arithmetic at the operands' full peak, whichever takes longer.
 StepTerms step_terms(const StepFacts& facts, const Hardware& hardware, const ParallelLayout& layout,
-                     const StepBits& bits, const StepLoad& load);
+                     const StepBits& bits, const StepLoad& load, double* floor_ms = nullptr);
 
-// Sequences of `tokens` positions that the memory beside the weights holds, over all attention groups; at least one.
+// What a device holds of weights, and of the KV of one sequence of `tokens` positions.
+struct StepBytes {
+  double weights = 0, sequence = 0;
+};
+StepBytes device_bytes(const StepFacts& facts, const ParallelLayout& layout, const StepBits& bits, double tokens);
+
+// Sequences of `tokens` positions that the memory beside the weights holds, over all attention groups; at least one:
+// whether that one fits is asked before (memory.h's check_fits, RowFate::kTooLarge).
 double kv_capacity(const StepFacts& facts, const Hardware& hardware, const ParallelLayout& layout, const StepBits& bits,
                    double tokens);
 
