@@ -291,84 +291,85 @@ TEST(StepTerms, TypesComputeInTheirOwnPeakOrIn16Bits) {
   EXPECT_NEAR(floor("B200", "nvfp4"), floor("B200", "bf16") / 4, 1e-9);
   EXPECT_DOUBLE_EQ(floor("B200", "int4"), floor("B200", "bf16"));  // of weights alone
   EXPECT_DOUBLE_EQ(floor("B200", "q4_k_m"), floor("B200", "bf16"));
+}
 
-  TEST(Silicon, RecipesFillInWhatDisaggregatedRowsLeaveOut) {
-    const std::string head =
-        "silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,"
-        "moe_quant_mode,batch_size,tp_size,prefill_tp_size,prefill_moe_ep_size,decode_tp_size,decode_moe_ep_size,"
-        "silicon_ttft_ms,silicon_tpot_ms\n";
-    const auto row = [](int concurrency, const char* system) {
-      return fmt::format(
-          "silicon_concurrency={},trtllm,0.8,deepseek-ai/"
-          "DeepSeek-R1,{},fp4,disagg,1024,1024,nvfp4,nvfp4,,,4,4,8,4,500,10\n",
-          concurrency, system);
-    };
-    const auto table =
-        read_silicon(head + row(1214, "b200_sxm") + row(10, "b200_sxm") + row(1215, "b200_sxm"), "rows.csv");
-    ASSERT_TRUE(table) << table.error().message;
-    const SiliconRow& one = table->rows[0];
-    EXPECT_TRUE(one.choices.empty());
-    EXPECT_EQ(one.drafts, 2);
-    EXPECT_EQ(one.decode_workers, 2);
-    EXPECT_EQ(one.layout.dp, 8);
-    EXPECT_EQ(one.layout.tp, 1);
-    EXPECT_EQ(one.devices(), 4 + 2 * 8);
-    const SiliconRow& open = table->rows[1];  // with and without drafts
-    EXPECT_EQ(open.choices.size(), 2U);
-    EXPECT_EQ(open.layout.tp, 8);
-    EXPECT_EQ(shared_model(RowKind::kDisaggregated, Latency::kTpot).support(open), Support::kOpen);
-    const SiliconModel& model = shared_model(RowKind::kDisaggregated, Latency::kTpot);
-    const double with = model.log_ms(open.with(open.choices[0])), without = model.log_ms(open.with(open.choices[1]));
-    EXPECT_LT(with, without);
-    EXPECT_EQ(model.log_ms(open), with);
-    EXPECT_LT(table->rows[2].drafts, 0);  // not published
-    EXPECT_EQ(table->rows[2].layout.tp, 8);
-  }
+TEST(Silicon, RecipesFillInWhatDisaggregatedRowsLeaveOut) {
+  const std::string head =
+      "silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,"
+      "moe_quant_mode,batch_size,tp_size,prefill_tp_size,prefill_moe_ep_size,decode_tp_size,decode_moe_ep_size,"
+      "silicon_ttft_ms,silicon_tpot_ms\n";
+  const auto row = [](int concurrency, const char* system) {
+    return fmt::format(
+        "silicon_concurrency={},trtllm,0.8,deepseek-ai/"
+        "DeepSeek-R1,{},fp4,disagg,1024,1024,nvfp4,nvfp4,,,4,4,8,4,500,10\n",
+        concurrency, system);
+  };
+  const auto table =
+      read_silicon(head + row(1214, "b200_sxm") + row(10, "b200_sxm") + row(1215, "b200_sxm"), "rows.csv");
+  ASSERT_TRUE(table) << table.error().message;
+  const SiliconRow& one = table->rows[0];
+  EXPECT_TRUE(one.choices.empty());
+  EXPECT_EQ(one.drafts, 2);
+  EXPECT_EQ(one.decode_workers, 2);
+  EXPECT_EQ(one.layout.dp, 8);
+  EXPECT_EQ(one.layout.tp, 1);
+  EXPECT_EQ(one.devices(), 4 + 2 * 8);
+  const SiliconRow& open = table->rows[1];  // with and without drafts
+  EXPECT_EQ(open.choices.size(), 2U);
+  EXPECT_EQ(open.layout.tp, 8);
+  EXPECT_EQ(shared_model(RowKind::kDisaggregated, Latency::kTpot).support(open), Support::kOpen);
+  const SiliconModel& model = shared_model(RowKind::kDisaggregated, Latency::kTpot);
+  const double with = model.log_ms(open.with(open.choices[0])), without = model.log_ms(open.with(open.choices[1]));
+  EXPECT_LT(with, without);
+  EXPECT_EQ(model.log_ms(open), with);
+  EXPECT_LT(table->rows[2].drafts, 0);  // not published
+  EXPECT_EQ(table->rows[2].layout.tp, 8);
+}
 
-  TEST(Repeats, KnowsWhatWasMeasuredAndNothingElse) {
-    Repeats repeats;
-    repeats.fit({"a", "a", "b", "c", "far"}, {0.10, 0.12, -0.05, 0.02, 1.0});
-    EXPECT_NEAR(repeats.at("a"), 0.11, 0.02);
-    EXPECT_LT(repeats.at("b"), 0);
-    EXPECT_NEAR(repeats.at("far"), 1, 0.02);
-    EXPECT_EQ(repeats.at("new"), 0);
-    EXPECT_GT(repeats.noise(), 0);
-  }
+TEST(Repeats, KnowsWhatWasMeasuredAndNothingElse) {
+  Repeats repeats;
+  repeats.fit({"a", "a", "b", "c", "far"}, {0.10, 0.12, -0.05, 0.02, 1.0});
+  EXPECT_NEAR(repeats.at("a"), 0.11, 0.02);
+  EXPECT_LT(repeats.at("b"), 0);
+  EXPECT_NEAR(repeats.at("far"), 1, 0.02);
+  EXPECT_EQ(repeats.at("new"), 0);
+  EXPECT_GT(repeats.noise(), 0);
+}
 
-  TEST(StepFacts, NamesWithoutCountsSayNothing) {
-    EXPECT_FALSE(facts_from_name("gpt-next"));
-    EXPECT_FALSE(facts_from_name("Foo-0B"));
-    EXPECT_FALSE(facts_from_name("Foo-3B-A27B"));
-    EXPECT_FALSE(facts_from_name("B27-B"));
-    ASSERT_TRUE(facts_from_name("foo-1.5b-chat"));
-    EXPECT_NEAR(facts_from_name("foo-1.5b-chat")->active_weights(), 1.5e9, 1e5);
-  }
+TEST(StepFacts, NamesWithoutCountsSayNothing) {
+  EXPECT_FALSE(facts_from_name("gpt-next"));
+  EXPECT_FALSE(facts_from_name("Foo-0B"));
+  EXPECT_FALSE(facts_from_name("Foo-3B-A27B"));
+  EXPECT_FALSE(facts_from_name("B27-B"));
+  ASSERT_TRUE(facts_from_name("foo-1.5b-chat"));
+  EXPECT_NEAR(facts_from_name("foo-1.5b-chat")->active_weights(), 1.5e9, 1e5);
+}
 
-  TEST(FittedStep, MoreWorkTakesLongerAndBeatsNoBound) {
-    const auto card = read_model_card("Llama-3.1-70B");
-    ASSERT_TRUE(card);
-    const auto hardware = find_hardware("H200-SXM");
-    ASSERT_TRUE(hardware);
-    const auto types = parse_weight_types("fp8");
-    ASSERT_TRUE(types);
-    ParallelLayout layout;
-    layout.tp = 2;
-    const auto model = make_step_model(*card, *hardware, layout, *types, 8, "vllm");
-    ASSERT_TRUE(model) << model.error().message;
-    StepShape one, many, prompt;
-    one.add(1000, 1001, true);
-    for (int i = 0; i < 64; ++i) many.add(1000, 1001, true);
-    prompt.add(0, 8192, true);
-    EXPECT_GT((*model)->step_s(one), 70e9 / 2 / 4.8e12);
-    EXPECT_GT((*model)->step_s(many), (*model)->step_s(one));
-    EXPECT_GT((*model)->step_s(prompt), 8192 * 2 * 70e9 / 2 / 1979e12);
-    EXPECT_LT((*model)->step_s(prompt), 10 * 8192 * 2 * 70e9 / 2 / 1979e12);
-    EXPECT_EQ((*model)->step_s(StepShape{}), 0);
-    layout.tp = 3;
-    EXPECT_FALSE(make_step_model(*card, *hardware, layout, *types, 8));
-    layout.tp = 2;
-    EXPECT_FALSE(make_step_model(*card, *hardware, layout, *types, 8, "nosuch"));
-  }
+TEST(FittedStep, MoreWorkTakesLongerAndBeatsNoBound) {
+  const auto card = read_model_card("Llama-3.1-70B");
+  ASSERT_TRUE(card);
+  const auto hardware = find_hardware("H200-SXM");
+  ASSERT_TRUE(hardware);
+  const auto types = parse_weight_types("fp8");
+  ASSERT_TRUE(types);
+  ParallelLayout layout;
+  layout.tp = 2;
+  const auto model = make_step_model(*card, *hardware, layout, *types, 8, "vllm");
+  ASSERT_TRUE(model) << model.error().message;
+  StepShape one, many, prompt;
+  one.add(1000, 1001, true);
+  for (int i = 0; i < 64; ++i) many.add(1000, 1001, true);
+  prompt.add(0, 8192, true);
+  EXPECT_GT((*model)->step_s(one), 70e9 / 2 / 4.8e12);
+  EXPECT_GT((*model)->step_s(many), (*model)->step_s(one));
+  EXPECT_GT((*model)->step_s(prompt), 8192 * 2 * 70e9 / 2 / 1979e12);
+  EXPECT_LT((*model)->step_s(prompt), 10 * 8192 * 2 * 70e9 / 2 / 1979e12);
+  EXPECT_EQ((*model)->step_s(StepShape{}), 0);
+  layout.tp = 3;
+  EXPECT_FALSE(make_step_model(*card, *hardware, layout, *types, 8));
+  layout.tp = 2;
+  EXPECT_FALSE(make_step_model(*card, *hardware, layout, *types, 8, "nosuch"));
+}
 
 }  // namespace
 }  // namespace weir::plan
