@@ -181,8 +181,14 @@ TEST(Silicon, RowsThatCannotFitAreNamedAndLeftOut) {
   ASSERT_EQ(table->notes.size(), 2U);
   EXPECT_NE(table->notes[0].find("line 2"), std::string::npos) << table->notes[0];
   EXPECT_NE(table->notes[0].find("85.9 GB"), std::string::npos) << table->notes[0];
-  // All that was measured did fit.
-  EXPECT_EQ(shared_silicon().fates[static_cast<std::size_t>(RowFate::kTooLarge)], 0U);
+  // What was measured did fit, but for layouts written down without their expert parallelism.
+  std::size_t shared = 0;
+  for (const SiliconRow& row : shared_silicon().rows) {
+    if (row.fate != RowFate::kTooLarge) continue;
+    ++shared;
+    EXPECT_TRUE(row.disaggregated && !row.facts.dense()) << row.model;
+  }
+  EXPECT_LT(100 * shared, shared_silicon().rows.size());
 }
 
 TEST(Silicon, RowsOfTheSharedFileAreKnownInAnyOrderAndNumber) {
