@@ -120,7 +120,7 @@ class Sim(Commands):
             ((*SUBJECT[:2], "--hardware", "l4", "--weights", "f32"), "weights", "32.12 GB"),
             ((*SUBJECT, "--tp", 3), "TP 3", "32 attention heads"),
             ((*SUBJECT, "--backend", "nosuch"), "trtllm, vllm"),
-            ((*SUBJECT, "--requests", -5), "--requests -5"),
+            ((*SUBJECT, "--requests", -5), "-5 not in range 1 to"),
             ((*SUBJECT, "--requests", 99999999999), "20000000"),
             ((*SUBJECT, "--num-kv-blocks", 10, "--prompt", 1000), "KV blocks", "10"),
             ((*SUBJECT, "--max-model-len", 10), "10 (--max-model-len)"),
