@@ -18,9 +18,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto rest = std::as_bytes(std::span(end + 1, data + size));
   const auto contents = weir::load::parse_safetensors(rest, "fuzz.safetensors");
   if (!contents) return 0;
-  const auto found = weir::load::derive_quantised(
-      *config, "config.json", {contents->tensors, contents->unsupported},
-      [](std::string_view name) { return name.starts_with('f'); }, [](auto) {});
+  const auto found =
+      weir::load::derive_quantised(*config, "config.json", {contents->tensors, contents->unsupported},
+                                   {.as_floats = [](std::string_view name) { return name.starts_with('f'); },
+                                    .release = [](auto) {},
+                                    .exact = size % 2 == 0});
   if (!found || found->derived == nullptr) return 0;
   for (const auto& weight : found->derived->tensors()) {
     found->derived->fetch(weight.data);

@@ -6,6 +6,7 @@
 
 #include "plan/sim/simulator.h"
 #include "plan/sim/trace.h"
+#include "traffic/trace.h"
 
 namespace {
 
@@ -39,7 +40,7 @@ void simulate(const sim::Workload& workload) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::istringstream in(std::string(reinterpret_cast<const char*>(data), size));
-  const auto trace = sim::parse_trace(in, "trace");
+  const auto trace = weir::traffic::parse_trace(in, "trace");
   if (!trace) {
     require(trace.error().message.find("trace") != std::string::npos);
     return 0;
