@@ -18,6 +18,8 @@ namespace {
 
 #include "backend/cpu/linear/gemm_amx.inc"
 
+#include "backend/cpu/linear/flush_subnormals.inc"
+
 #include "backend/cpu/linear/gemm_bf16_amx.inc"
 
 #include "backend/cpu/linear/table.inc"

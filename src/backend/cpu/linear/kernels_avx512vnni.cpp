@@ -20,6 +20,8 @@ namespace {
 
 #include "backend/cpu/linear/tiles_bf16.inc"
 
+#include "backend/cpu/linear/flush_subnormals.inc"
+
 #include "backend/cpu/linear/tiles_bf16_fma.inc"
 
 #include "backend/cpu/linear/table.inc"
