@@ -78,7 +78,9 @@ std::optional<AddedTokens::Match> AddedTokens::Search::next() {
       begin = previous_char(text_, begin);
     }
     while (token->strip_right && end < text_.size() && is_space_at(text_, end)) end += char_at(text_, end).size;
-    // A token may stand in white space that the one before has taken along.
+    // A token may stand in white space that the one before has taken along. One that would take what is left of it is
+    // then nothing; others count.
+    if (token->strip_left && end <= end_) continue;
     begin = std::max(begin, end_);
     end_ = std::max(end, begin);
     return Match{begin, end_, token->id};

@@ -367,6 +367,24 @@ TEST(Tokenizer, TiktokenFilesMergeByRank) {
   EXPECT_FALSE(Tokenizer::from_tiktoken("", ""));
 }
 
+// The ids of tokenizers 0.23.3.
+TEST(Tokenizer, AnAddedTokenInWhiteSpaceThatAnotherTookMayBeNothing) {
+  const auto tokenizer = Tokenizer::from_json(
+      R"({"model": {"type": "WordLevel", "vocab": {"a": 0, "<unk>": 1}, "unk_token": "<unk>"},
+          "pre_tokenizer": {"type": "WhitespaceSplit"}, "added_tokens": [
+            {"id": 2, "content": "[X]", "rstrip": true, "lstrip": false, "single_word": false, "normalized": false,
+             "special": false},
+            {"id": 3, "content": "\n\n", "rstrip": false, "lstrip": true, "single_word": false, "normalized": false,
+             "special": false}]})",
+      "");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  using Ids = std::vector<TokenId>;
+  EXPECT_EQ((*tokenizer)->encode("[X]\n\na", {}), (Ids{2, 0}));
+  EXPECT_EQ((*tokenizer)->encode("[X] \n\na", {}), (Ids{2, 0}));
+  EXPECT_EQ((*tokenizer)->encode("a\n\n[X]", {}), (Ids{0, 3, 2}));
+  EXPECT_EQ((*tokenizer)->encode("a \n\n a", {}), (Ids{0, 3, 0}));
+}
+
 TEST(Tokenizer, BrokenSentencePieceModelsAreRefused) {
   for (const std::string_view model :
        {"\x0A\xFF\xFF\xFF\xFF\x0F", "\x0A\x05\x0A\x01", "\x0B", "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", "",
