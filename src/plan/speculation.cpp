@@ -181,6 +181,11 @@ Result<Report> spec_report(const SpecQuery& query) {
   Report report;
   auto& json = report.json;
   json["target"] = measured ? "pass times given" : subject.card.name;
+  if (!measured) {
+    json["hardware"] = subject.hardware.name;
+    json["layout"] = subject.layout.name();
+    json["context"] = query.context;
+  }
   json["draft"] = query.draft.empty() ? fmt::format("{:g} of a pass", query.draft_share) : draft.name;
   json["acceptance"] = query.acceptance;
   report.text = fmt::format(
