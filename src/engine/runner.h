@@ -22,6 +22,9 @@ class Runner {
  public:
   Runner(backend::Backend& backend, model::Model& model, model::KvView kv_view, std::int64_t vocab);
 
+  // Buffers that a step written to by `samples` sampling rows and so many threads touches.
+  static std::vector<backend::BufferUse> step_buffers(std::int64_t vocab, int threads, std::int64_t samples);
+
   struct Sampled {
     Sequence* sequence = nullptr;
     std::optional<TokenId> token;  // nullopt: the logits were not finite, see the sequence's failure

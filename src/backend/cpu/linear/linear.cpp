@@ -253,9 +253,19 @@ void LinearLayers::reserve_row(int64_t cols) {
   for (Worker& worker : workers_) grow(&worker.row, static_cast<std::size_t>(round_up(cols, kBlock)) * sizeof(float));
 }
 
+std::size_t LinearLayers::sum_bytes(int64_t rows) {
+  return static_cast<std::size_t>(2 * kGemmPanels * round_up(2 * rows, 16) * kPanel) * sizeof(float);
+}
+
 void LinearLayers::reserve_sums(int64_t rows) {
-  const auto bytes = static_cast<std::size_t>(2 * kGemmPanels * round_up(2 * rows, 16) * kPanel) * sizeof(float);
-  for (Worker& worker : workers_) grow(&worker.sums, bytes);
+  for (Worker& worker : workers_) grow(&worker.sums, sum_bytes(rows));
+}
+
+std::size_t LinearLayers::scratch_bytes(int threads, int64_t rows, int64_t cols) {
+  rows = std::min(rows, kMaxRowsAtOnce);
+  // A byte an input; a scale and a sum for each block of them.
+  const int64_t row_bytes = cols + cols / kBlock * 2 * static_cast<int64_t>(sizeof(float));
+  return static_cast<std::size_t>(threads) * sum_bytes(rows) + static_cast<std::size_t>(rows * row_bytes);
 }
 
 void LinearLayers::linear(const LinearCall& call) {

@@ -33,6 +33,8 @@ class LinearLayers {
   void embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out);
   void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate);
 
+  static std::size_t scratch_bytes(int threads, std::int64_t rows, std::int64_t cols);  // see cpu_backend.h
+
  private:
   // How activations enter the product with a weight.
   enum Kind { kQuant, kFloat, kBf16, kKinds };
@@ -105,6 +107,7 @@ class LinearLayers {
   template <class F>
   void for_row_blocks(const Input& input, const Needs& needs, F&& multiply);
   void reserve_row(std::int64_t cols);
+  static std::size_t sum_bytes(std::int64_t rows);
   void reserve_sums(std::int64_t rows);
 
   // multiply.cpp: a worker's panels of an output, for rows that stand in y from `first` on. `after`: what the worker
