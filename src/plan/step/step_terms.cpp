@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/operators.h"
+
 namespace weir::plan {
 namespace {
 
@@ -114,7 +116,7 @@ StepTerms step_terms(const StepFacts& f, const Hardware& hardware, const Paralle
   terms[kTermDense] =
       1e3 * memory_loss(bits.linear) * seconds((dense_weights * bits.linear + f.head_weights * 16) / 8 / tp, bandwidth);
   if (f.experts > 0 && rows > 0) {
-    const double chosen = 1 - std::pow(1 - f.experts_used / f.experts, std::max(1.0, rows));
+    const double chosen = distinct_experts(f.experts, f.experts_used, std::max(1.0, rows)) / f.experts;
     terms[kTermExperts] =
         1e3 * memory_loss(bits.experts) * seconds(chosen * f.expert_weights * bits.experts / 8 / devices, bandwidth);
   }
