@@ -16,30 +16,31 @@ namespace weir::apps {
 namespace {
 
 constexpr double kTarget = 0.01;
-constexpr std::size_t kFillRequests = 64;
-constexpr const char* kFillPrompts = "uniform:150:350";
-constexpr const char* kFillReplies = "uniform:4:8";
 // Of the server whose fixed part is measured: little of all that is counted.
 constexpr ServerSetting kSmall = {.cache = false, .chunk = 128, .sequences = 4};
 
-driver::WorkloadSpec one_long_prompt(const LiveSide& side, std::uint64_t seed) {
-  driver::WorkloadSpec spec = load_of(side.model(), seed);
-  constexpr std::int64_t kReply = 8;
-  spec.requests = 1;
+driver::WorkloadSpec at_once(const LiveModel& model, std::uint64_t seed, std::size_t requests, std::int64_t prompt,
+                             std::int64_t reply) {
+  driver::WorkloadSpec spec = load_of(model, seed);
+  spec.requests = requests;
   spec.arrivals = {.kind = traffic::Arrivals::Kind::kAtOnce};
-  const std::int64_t most = std::min(LiveSide::kMaxModelLen, side.model().context) - kReply;
-  spec.prompt.median = static_cast<double>(std::min<std::int64_t>(side.setting().chunk, most));
-  spec.output.median = kReply;
+  spec.prompt.median = static_cast<double>(prompt);
+  spec.output.median = static_cast<double>(reply);
   return spec;
 }
 
-driver::WorkloadSpec many_at_once(const LiveSide& side, std::uint64_t seed) {
-  driver::WorkloadSpec spec = load_of(side.model(), seed);
-  spec.requests = kFillRequests;
-  spec.arrivals = {.kind = traffic::Arrivals::Kind::kAtOnce};
-  spec.prompt = *traffic::parse_lengths("input-len", kFillPrompts);
-  spec.output = *traffic::parse_lengths("output-len", kFillReplies);
-  return spec;
+// What fills a server. Requests of one load are alike, so it does not matter which of them the server hears first.
+std::vector<driver::WorkloadSpec> filling_loads(const LiveSide& side, std::uint64_t seed) {
+  const LiveModel& model = side.model();
+  const auto sequences = static_cast<std::size_t>(side.setting().sequences);
+  constexpr std::int64_t kReply = 8, kShort = 16, kShortReply = 32;
+  const std::int64_t most = std::min(LiveSide::kMaxModelLen, model.context) - kReply;
+  // Prompts that fill a pool, in all.
+  constexpr std::size_t kPrompts = 64;
+  constexpr std::int64_t kPrompt = 250;
+  return {at_once(model, seed, 1, std::min<std::int64_t>(side.setting().chunk, most), kReply),
+          at_once(model, seed + 1, kPrompts, std::min(kPrompt, most), kReply),
+          at_once(model, seed + 2, 2 * sequences, kShort, kShortReply)};
 }
 
 double resident(const std::vector<backend::BufferUse>& buffers) {
@@ -82,7 +83,7 @@ double WrittenBlocks::blocks() const {
 
 Result<LiveMemory> compare_memory(const LiveSide& side, const ChildServer& server, std::uint64_t seed,
                                   WrittenBlocks written) {
-  for (const auto& spec : {one_long_prompt(side, seed), many_at_once(side, seed + 1)}) {
+  for (const auto& spec : filling_loads(side, seed)) {
     WEIR_TRY(const auto predicted, side.predict(spec, 1));
     written.add(spec, predicted);
     WEIR_TRY(const auto run, run_load(server.base_url(), spec));
