@@ -58,7 +58,7 @@ void count_bytes(const LiveSide& side, double written_blocks, LiveMemory& out) {
   const std::int64_t widest = *std::max_element(widths.begin(), widths.end());
   out.step_bytes = resident(model::Model::step_buffers(spec, {setting.chunk}, setting.chunk, setting.sequences)) +
                    static_cast<double>(backend::cpu::linear_scratch_bytes(threads, setting.chunk, widest));
-  out.logit_bytes = resident(engine::Runner::step_buffers(spec.vocab, threads, setting.sequences));
+  out.logit_bytes = resident({engine::Runner::logits_buffer(spec.vocab, setting.sequences)});
   const auto block_bytes = static_cast<double>(side.model().block_bytes);
   out.kv_bytes = resident({{static_cast<std::size_t>(block_bytes * side.blocks()),
                             static_cast<std::size_t>(block_bytes * std::ceil(written_blocks))}});

@@ -45,15 +45,10 @@ std::int64_t piece_rows_for(std::int64_t vocab) {
 
 }  // namespace
 
-std::vector<backend::BufferUse> Runner::step_buffers(std::int64_t vocab, int threads, std::int64_t samples) {
+backend::BufferUse Runner::logits_buffer(std::int64_t vocab, std::int64_t samples) {
   const std::int64_t piece = piece_rows_for(vocab);
   const auto row_bytes = static_cast<std::size_t>(vocab) * sizeof(float);
-  std::vector<backend::BufferUse> out;
-  out.push_back(
-      {static_cast<std::size_t>(piece) * row_bytes, static_cast<std::size_t>(std::min(piece, samples)) * row_bytes});
-  const std::size_t candidates = static_cast<std::size_t>(vocab) * sizeof(sample::SamplerScratch::Candidate);
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(threads, samples); ++i) out.push_back({candidates, candidates});
-  return out;
+  return {static_cast<std::size_t>(piece) * row_bytes, static_cast<std::size_t>(std::min(piece, samples)) * row_bytes};
 }
 
 Runner::Runner(backend::Backend& backend, model::Model& model, model::KvView kv_view, std::int64_t vocab)

@@ -22,8 +22,8 @@ class Runner {
  public:
   Runner(backend::Backend& backend, model::Model& model, model::KvView kv_view, std::int64_t vocab);
 
-  // Buffers that a step written to by `samples` sampling rows and so many threads touches.
-  static std::vector<backend::BufferUse> step_buffers(std::int64_t vocab, int threads, std::int64_t samples);
+  // Logits of so many rows that are sampled at once. What threads keep beside is as large, but hardly written.
+  static backend::BufferUse logits_buffer(std::int64_t vocab, std::int64_t samples);
 
   struct Sampled {
     Sequence* sequence = nullptr;

@@ -280,6 +280,7 @@ Result<RooflineResult> roofline(const RooflineQuery& query) {
   if (subject.hardware.name.empty())
     return fail(ErrorCode::kInvalidArgument, "a roofline needs hardware: a known device, or name,field=value,...");
   WEIR_RETURN_IF_ERROR(check_layout(subject.card, subject.layout));
+  WEIR_RETURN_IF_ERROR(check_links(subject.hardware, subject.layout));
   return Writer(query, subject).write();
 }
 

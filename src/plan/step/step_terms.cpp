@@ -57,7 +57,8 @@ double seconds(double amount, double rate) {
 // Bytes per second and direction: the domain's links, or the network where the devices outnumber a domain.
 double link_rate(const Hardware& hardware, const ParallelLayout& layout) {
   const bool network = layout.stage_devices() > hardware.domain && hardware.nic_gbit > 0;
-  return std::max(1.0, network ? hardware.nic_gbit / 8 : hardware.link_gbs) * 1e9;
+  const double inside = hardware.link_gbs > 0 ? hardware.link_gbs : hardware.pcie_gbs;
+  return std::max(1.0, network ? hardware.nic_gbit / 8 : inside) * 1e9;
 }
 
 // All-reduce over tp devices moves each row 2 (tp - 1) / tp times, two times a layer; with attention groups the rows
