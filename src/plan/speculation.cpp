@@ -171,6 +171,7 @@ Result<Report> spec_report(const SpecQuery& query) {
     if (subject.hardware.name.empty())
       return fail_at("hardware", ErrorCode::kInvalidArgument, "speculation needs hardware too, or --pass-ms");
     WEIR_RETURN_IF_ERROR(check_layout(subject.card, subject.layout));
+    WEIR_RETURN_IF_ERROR(check_links(subject.hardware, subject.layout));
     if (!query.draft.empty()) {
       WEIR_TRY(draft, read_model_card(query.draft));
       WEIR_RETURN_IF_ERROR(check_layout(draft, subject.layout));
