@@ -95,12 +95,15 @@ void LinearLayers::add_needs(const PackedWeight& weight, Needs* needs) const {
   needs->s_half |= has_min(weight.format()) && form.halves == 2;
 }
 
+// Even blocks: a small rest would read all weights for few rows.
 int64_t LinearLayers::rows_at_once(int64_t rows, int64_t cols, const Needs& needs) const {
+  int64_t most = kMaxRowsAtOnce;
   // Matrix tiles take a slice of the inputs at a time: however many there are, those of a slice fit a cache.
-  if (kernels_.bf16_gemm != nullptr && !needs.kind[kFloat]) return std::min(rows, kMaxRowsAtOnce);
-  const int64_t row_bytes = cols * (needs.kind[kFloat] ? 4 : needs.kind[kBf16] ? 2 * bf16_terms(cols) : 1);
-  const int64_t fitting = std::clamp<int64_t>(kActivationBytes / row_bytes, 48, kMaxRowsAtOnce);
-  return std::min(rows, fitting / 48 * 48);
+  if (kernels_.bf16_gemm == nullptr || needs.kind[kFloat]) {
+    const int64_t row_bytes = cols * (needs.kind[kFloat] ? 4 : needs.kind[kBf16] ? 2 * bf16_terms(cols) : 1);
+    most = std::clamp<int64_t>(kActivationBytes / row_bytes / 16 * 16, 48, kMaxRowsAtOnce);
+  }
+  return std::min(rows, round_up(group_rows(rows, most), 16));
 }
 
 LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, int64_t cols, std::byte* base,
