@@ -41,6 +41,11 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
+// What a Buffer of `bytes` bytes is for: the first `used` of them are written.
+struct BufferUse {
+  std::size_t bytes = 0, used = 0;
+};
+
 // A weight matrix [rows = outputs, cols = inputs] in the backend's own packed layout.
 class LinearWeight {
  public:
