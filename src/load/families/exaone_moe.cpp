@@ -4,7 +4,9 @@
 namespace weir::load {
 namespace {
 
-constexpr Family::HfClass kClasses[] = {{"ExaoneMoeForCausalLM", "exaone_moe"}};
+constexpr Family::HfClass kClasses[] = {
+    {"ExaoneMoeForCausalLM", "exaone_moe"},
+    {"ExaoneMoEForCausalLM", "exaone_moe"}};  // the library's name, and as published
 constexpr std::string_view kGguf[] = {"exaone-moe"};
 constexpr double kScale = 2.5;
 
