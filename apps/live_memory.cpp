@@ -33,14 +33,15 @@ driver::WorkloadSpec at_once(const LiveModel& model, std::uint64_t seed, std::si
 std::vector<driver::WorkloadSpec> filling_loads(const LiveSide& side, std::uint64_t seed) {
   const LiveModel& model = side.model();
   const auto sequences = static_cast<std::size_t>(side.setting().sequences);
-  constexpr std::int64_t kReply = 8, kShort = 16, kShortReply = 32;
+  constexpr std::int64_t kReply = 8, kShort = 16, kShortReply = 32, kLong = 400, kLongReply = 128;
   const std::int64_t most = std::min(LiveSide::kMaxModelLen, model.context) - kReply;
   // Prompts that fill a pool, in all.
   constexpr std::size_t kPrompts = 64;
   constexpr std::int64_t kPrompt = 250;
   return {at_once(model, seed, 1, std::min<std::int64_t>(side.setting().chunk, most), kReply),
           at_once(model, seed + 1, kPrompts, std::min(kPrompt, most), kReply),
-          at_once(model, seed + 2, 2 * sequences, kShort, kShortReply)};
+          at_once(model, seed + 2, 2 * sequences, kShort, kShortReply),
+          at_once(model, seed + 3, sequences, std::min(kLong, most - kLongReply), kLongReply)};
 }
 
 double resident(const std::vector<backend::BufferUse>& buffers) {
