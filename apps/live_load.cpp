@@ -121,6 +121,7 @@ Result<LiveModel> read_live_model(const std::string& path, int block_tokens) {
   const kv::KvLayout layout = engine::layout_for(files.spec, dtype, block_tokens);
   for (const kv::KvGroup& group : layout.groups) out.windows.push_back(group.window);
   out.block_bytes = layout.block_bytes;
+  out.longest_blocks = layout.blocks_needed(out.longest(), 1);
   out.spec = std::move(files.spec);
   return out;
 }

@@ -2,6 +2,7 @@
 // known, and what can be learned from them.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@
 
 namespace weir::apps {
 
-inline constexpr int kLiveBlockTokens = 16;  // the server's default
+inline constexpr int kLiveBlockTokens = 16;         // the server's default
+inline constexpr std::int64_t kLiveContext = 2048;  // most tokens of a text, where the model has so many
 
 // What a load needs to know of a model: which ids its prompts may use, what its KV pool is like.
 struct LiveModel {
@@ -21,9 +23,11 @@ struct LiveModel {
   load::ModelSpec spec;
   TokenId vocab = 0;
   std::int64_t context = 0;
-  std::vector<int> windows;      // of the KV groups
-  std::int64_t block_bytes = 0;  // of one KV block, with blocks of `block_tokens`
+  std::vector<int> windows;         // of the KV groups
+  std::int64_t block_bytes = 0;     // of one KV block, with blocks of `block_tokens`
+  std::int64_t longest_blocks = 0;  // of one text of longest() tokens
   int block_tokens = 16;
+  std::int64_t longest() const { return std::min(context, kLiveContext); }
 };
 Result<LiveModel> read_live_model(const std::string& path, int block_tokens);
 

@@ -19,12 +19,16 @@ constexpr double kTarget = 0.01;
 // Of the server whose fixed part is measured: little of all that is counted.
 constexpr ServerSetting kSmall = {.cache = false, .chunk = 128, .sequences = 4};
 
+// Requests that are alike and within the model's context.
 driver::WorkloadSpec at_once(const LiveModel& model, std::uint64_t seed, std::size_t requests, std::int64_t prompt,
                              std::int64_t reply) {
+  const std::int64_t longest = model.longest();
+  reply = std::clamp<std::int64_t>(reply, 1, std::max<std::int64_t>(longest / 4, 1));
   driver::WorkloadSpec spec = load_of(model, seed);
   spec.requests = requests;
   spec.arrivals = {.kind = traffic::Arrivals::Kind::kAtOnce};
-  spec.prompt.median = static_cast<double>(prompt);
+  spec.prompt.median =
+      static_cast<double>(std::clamp<std::int64_t>(prompt, 1, std::max<std::int64_t>(longest - reply, 1)));
   spec.output.median = static_cast<double>(reply);
   return spec;
 }
@@ -33,14 +37,8 @@ driver::WorkloadSpec at_once(const LiveModel& model, std::uint64_t seed, std::si
 std::vector<driver::WorkloadSpec> filling_loads(const LiveSide& side, std::uint64_t seed) {
   const LiveModel& model = side.model();
   const auto sequences = static_cast<std::size_t>(side.setting().sequences);
-  constexpr std::int64_t kReply = 8, kShort = 16, kShortReply = 32;
-  const std::int64_t most = std::min(LiveSide::kMaxModelLen, model.context) - kReply;
-  // Prompts that fill a pool, in all.
-  constexpr std::size_t kPrompts = 64;
-  constexpr std::int64_t kPrompt = 250;
-  return {at_once(model, seed, 1, std::min<std::int64_t>(side.setting().chunk, most), kReply),
-          at_once(model, seed + 1, kPrompts, std::min(kPrompt, most), kReply),
-          at_once(model, seed + 2, 2 * sequences, kShort, kShortReply)};
+  return {at_once(model, seed, 1, side.setting().chunk, 8), at_once(model, seed + 1, 64, 250, 8),
+          at_once(model, seed + 2, 2 * sequences, 16, 32), at_once(model, seed + 3, sequences, 400, 128)};
 }
 
 double resident(const std::vector<backend::BufferUse>& buffers) {

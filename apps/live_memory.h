@@ -38,9 +38,10 @@ class WrittenBlocks {
   double most_ = 0, kept_ = 0;
 };
 
-// Fills the server: a prompt of as many tokens as a step takes, prompts that fill a cache's pool, and short ones whose
-// replies are made at once, as many as the setting allows. What is resident after that a server stays at, however it
-// was loaded before; the peak of a load in between depends on how fast the machine was that second.
+// Fills the server: a prompt of as many tokens as a step takes, prompts that fill a cache's pool, short ones whose
+// replies are made at once, and long texts of as many sequences as the setting allows. What is resident after that a
+// server stays at, however it was loaded before; the peak of a load in between depends on how fast the machine was
+// then.
 Result<LiveMemory> compare_memory(const LiveSide& side, const ChildServer& server, std::uint64_t seed,
                                   WrittenBlocks written);
 

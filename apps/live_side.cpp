@@ -8,7 +8,7 @@ namespace weir::apps {
 
 LiveSide::LiveSide(const LiveModel& model, const plan::CalibratedStep& step, const ServerSetting& setting, int threads)
     : model_(model), step_(step), setting_(setting), threads_(threads) {
-  blocks_ = static_cast<std::uint32_t>(std::max<std::int64_t>(kPoolBytes / model.block_bytes, 1));
+  blocks_ = static_cast<std::uint32_t>(std::max(kPoolBytes / model.block_bytes, 2 * model.longest_blocks));
 }
 
 std::vector<std::string> LiveSide::arguments() const {
@@ -22,7 +22,7 @@ std::vector<std::string> LiveSide::arguments() const {
   add("--num-kv-blocks", blocks_);
   add("--max-num-seqs", setting_.sequences);
   add("--max-num-batched-tokens", setting_.chunk);
-  add("--max-model-len", kMaxModelLen);
+  add("--max-model-len", model_.longest());
   add("--log-level", "warning");
   if (!setting_.cache) out.emplace_back("--no-prefix-caching");
   return out;
@@ -48,7 +48,7 @@ Result<plan::sim::SimResult> LiveSide::predict(const driver::WorkloadSpec& spec,
   auto& instance = cluster.instance;
   instance.scheduler.max_num_seqs = setting_.sequences;
   instance.scheduler.max_num_batched_tokens = setting_.chunk;
-  instance.scheduler.max_model_len = kMaxModelLen;
+  instance.scheduler.max_model_len = model_.longest();
   instance.scheduler.enable_prefix_caching = setting_.cache;
   instance.block_tokens = model_.block_tokens;
   instance.num_blocks = blocks_;

@@ -19,7 +19,6 @@ struct ServerSetting {
 
 class LiveSide {
  public:
-  static constexpr std::int64_t kMaxModelLen = 2048;
   static constexpr std::int64_t kPoolBytes = 192 << 20;  // holds 32 and more sequences of some hundred tokens
 
   // `model` and `step` outlive it.
