@@ -7,6 +7,7 @@
 #include <map>
 
 #include "apps/child_server.h"
+#include "apps/live_memory.h"
 #include "base/cpu_info.h"
 #include "base/printable.h"
 #include "engine/kv_sizing.h"
@@ -21,8 +22,7 @@ constexpr double kBusyGap_s = 2e-3;
 constexpr int kReferenceClients = 4, kReferenceRequests = 12;
 constexpr int kReferencePrompt = 128, kReferenceOutput = 16;
 constexpr std::size_t kMostRequests = 4000;
-constexpr int kBlockTokens = 16;  // the server's default
-constexpr int kRounds = 2;        // every load comes so often, in turns, so that a drift of the machine meets all alike
+constexpr int kRounds = 2;  // every load comes so often, in turns, so that a drift of the machine meets all alike
 
 struct Load {
   int clients;
@@ -121,6 +121,7 @@ Result<LiveModel> read_live_model(const std::string& path, int block_tokens) {
   const kv::KvLayout layout = engine::layout_for(files.spec, dtype, block_tokens);
   for (const kv::KvGroup& group : layout.groups) out.windows.push_back(group.window);
   out.block_bytes = layout.block_bytes;
+  out.spec = std::move(files.spec);
   return out;
 }
 
@@ -172,8 +173,7 @@ std::vector<plan::StepSample> step_samples(const std::vector<LoggedStep>& steps)
 
 namespace {
 
-std::vector<std::string> calibration_server(const CalibrateOptions& options, int rows, const std::string& log) {
-  // Without a prefix cache blocks are used again, and the log says how much of the pool was ever written.
+std::vector<std::string> calibration_server(const CalibrateOptions& options, const std::string& log) {
   return {options.model,
           "--step-log",
           log,
@@ -182,41 +182,8 @@ std::vector<std::string> calibration_server(const CalibrateOptions& options, int
           "--threads",
           std::to_string(options.threads),
           "--max-num-batched-tokens",
-          std::to_string(rows),
+          std::to_string(options.max_rows),
           "--no-prefix-caching"};
-}
-
-// A few long prompts, so that a step of the most rows has been there.
-driver::WorkloadSpec long_prompts(const LiveModel& model, std::uint64_t seed, std::int64_t rows) {
-  driver::WorkloadSpec spec = load_of(model, seed);
-  spec.requests = 4;
-  spec.arrivals = {.kind = traffic::Arrivals::Kind::kClosed, .concurrency = 2};
-  spec.prompt.median =
-      static_cast<double>(std::min<std::int64_t>(rows + 64, std::max<std::int64_t>(model.context - 64, 1)));
-  spec.output.median = 8;
-  return spec;
-}
-
-// What a server with other numbers of rows holds: from two of them.
-Status measure_memory(const CalibrateOptions& options, const LiveModel& model, plan::CalibratedStep& out) {
-  const int rows[] = {std::max(options.max_rows / 4, 1), options.max_rows};
-  double bytes[2] = {};
-  for (int i = 0; i < 2; ++i) {
-    const TemporaryFile log("steps.jsonl");
-    WEIR_TRY(const auto server, ChildServer::start(calibration_server(options, rows[i], log.path())));
-    WEIR_TRY(const auto run, run_load(server->base_url(), long_prompts(model, options.seed, options.max_rows)));
-    WEIR_TRY(const double reference, reference_s(server->base_url(), model, options.seed));
-    (void)reference;
-    const auto resident = static_cast<double>(server->resident_bytes());
-    WEIR_RETURN_IF_ERROR(server->stop());
-    WEIR_TRY(const auto steps, read_step_log(log.path()));
-    std::uint32_t blocks = 0;
-    for (const LoggedStep& step : steps) blocks = std::max(blocks, step.kv_blocks);
-    bytes[i] = resident - static_cast<double>(blocks) * static_cast<double>(model.block_bytes);
-  }
-  if (rows[1] > rows[0]) out.resident_row_bytes = std::max(0.0, (bytes[1] - bytes[0]) / (rows[1] - rows[0]));
-  out.resident_bytes = bytes[1] - out.resident_row_bytes * rows[1];
-  return {};
 }
 
 struct Measured {
@@ -227,7 +194,7 @@ struct Measured {
 
 Result<Measured> measure(const CalibrateOptions& options, const LiveModel& model) {
   const TemporaryFile log("steps.jsonl");
-  WEIR_TRY(const auto server, ChildServer::start(calibration_server(options, options.max_rows, log.path())));
+  WEIR_TRY(const auto server, ChildServer::start(calibration_server(options, log.path())));
   const std::string url = server->base_url();
   WEIR_TRY(const double first, reference_s(url, model, seed_of(options.seed, 99, 0)));  // touches the weights
   (void)first;
@@ -270,7 +237,7 @@ Result<Measured> measure(const CalibrateOptions& options, const LiveModel& model
 }  // namespace
 
 Result<plan::CalibratedStep> calibrate(const CalibrateOptions& options) {
-  WEIR_TRY(const LiveModel model, read_live_model(options.model, kBlockTokens));
+  WEIR_TRY(const LiveModel model, read_live_model(options.model, kLiveBlockTokens));
   WEIR_TRY(const Measured measured, measure(options, model));
   WEIR_TRY(plan::CalibratedStep fitted, plan::fit_steps(step_samples(measured.steps)));
   std::vector<WayIn> in;
@@ -281,7 +248,7 @@ Result<plan::CalibratedStep> calibrate(const CalibrateOptions& options) {
   fitted.machine =
       fmt::format("{}, {} threads", cpu_model_name(), options.threads > 0 ? options.threads : usable_cores());
   fitted.reference_s = measured.reference_s;
-  WEIR_RETURN_IF_ERROR(measure_memory(options, model, fitted));
+  WEIR_TRY(fitted.resident_bytes, measure_fixed_bytes(model, options.threads, options.seed));
   return fitted;
 }
 

@@ -8,13 +8,17 @@
 #include "apps/step_log.h"
 #include "base/result.h"
 #include "driver/driver.h"
+#include "load/model_spec.h"
 #include "plan/calibrated_step.h"
 
 namespace weir::apps {
 
+inline constexpr int kLiveBlockTokens = 16;  // the server's default
+
 // What a load needs to know of a model: which ids its prompts may use, what its KV pool is like.
 struct LiveModel {
   std::string path, name;
+  load::ModelSpec spec;
   TokenId vocab = 0;
   std::int64_t context = 0;
   std::vector<int> windows;      // of the KV groups

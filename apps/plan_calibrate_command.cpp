@@ -31,8 +31,8 @@ std::string to_text(const plan::CalibratedStep& model) {
   out += fmt::format("request             {:>10.3f} us, {:.3f} us a prompt token\ntokens to client    {:>10.3f} us\n",
                      1e6 * model.overheads.request_s, 1e6 * model.overheads.prompt_token_s,
                      1e6 * model.overheads.output_s);
-  return out + fmt::format("reference load      {:>10.3f} s\nresident, no KV     {:>10.1f} MB, {:.1f} kB a row\n",
-                           model.reference_s, model.resident_bytes / 1e6, model.resident_row_bytes / 1e3);
+  return out + fmt::format("reference load      {:>10.3f} s\nresident, no steps  {:>10.1f} MB\n", model.reference_s,
+                           model.resident_bytes / 1e6);
 }
 
 struct Arguments {

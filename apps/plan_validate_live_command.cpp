@@ -16,9 +16,23 @@ const std::vector<std::string> kModels = {"build/models/SmolLM2-135M-Instruct.Q4
 constexpr double kQuickSeconds = 2, kQuickCalibration_s = 10;
 constexpr std::size_t kQuickServers = 2;
 
+void add_memory(CLI::App& validate, int& status) {
+  const auto [command, options] = add_report<ValidateMemoryOptions>(
+      validate, status, "memory", "resident sets of servers on this machine: predicted and measured",
+      [](const ValidateMemoryOptions& given) {
+        ValidateMemoryOptions all = given;
+        if (all.models.empty()) all.models = kModels;
+        return validate_memory(all);
+      });
+  command->add_option("MODEL", options->models, "models to serve; otherwise the two that scripts/fetch-model gets");
+  command->add_option("--threads", options->threads, "compute threads; 0 = all cores")->check(CLI::Range(0, 1024));
+  command->add_option("--seed", options->seed, "of the prompts")->capture_default_str();
+}
+
 }  // namespace
 
 void add_plan_validate_live(CLI::App& plan, int& status) {
+  add_memory(validate_of(plan), status);
   auto* command =
       validate_of(plan).add_subcommand("live", "serving on this machine: predicted, measured, measured again");
   auto options = std::make_shared<ValidateLiveOptions>();

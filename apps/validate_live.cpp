@@ -13,10 +13,6 @@
 namespace weir::apps {
 namespace {
 
-constexpr int kBlockTokens = 16;
-constexpr int kMaxSequences = 32;
-constexpr std::int64_t kMaxModelLen = 2048;
-constexpr std::int64_t kPoolBytes = 192 << 20;  // holds more than kMaxSequences of these requests
 constexpr int kPrefixGroups = 4;
 constexpr std::int64_t kPrefixTokens = 96;
 constexpr const char* kPromptLengths = "lognormal:64:0.6:8:400";
@@ -27,14 +23,13 @@ constexpr std::size_t kCapacityRequests = 160;
 // One server each, with three arrival processes; the loads, in parts of the capacity, are spread so that each process
 // and setting meets low and high ones.
 struct Setting {
-  bool cache;
-  int chunk;
+  ServerSetting server;
   double load[3];  // of poisson, gamma and burst
 };
-constexpr Setting kSettings[] = {{true, 512, {0.8, 0.5, 1.2}},
-                                 {false, 128, {0.6, 0.9, 0.4}},
-                                 {true, 128, {1.0, 0.7, 0.6}},
-                                 {false, 512, {1.2, 0.4, 0.8}}};
+constexpr Setting kSettings[] = {{{true, 512}, {0.8, 0.5, 1.2}},
+                                 {{false, 128}, {0.6, 0.9, 0.4}},
+                                 {{true, 128}, {1.0, 0.7, 0.6}},
+                                 {{false, 512}, {1.2, 0.4, 0.8}}};
 constexpr const char* kArrivals[] = {"poisson", "gamma", "burst"};
 
 std::string arrivals_text(std::size_t process, double rate) {
@@ -81,104 +76,26 @@ LiveFigures figures_of(const plan::sim::SimResult& result) {
   return {static_cast<double>(tokens) / end_s, mean(tpot), mean(e2e), mean(ttft), p99(ttft)};
 }
 
-// The median of the last three: one alone may have met something that is over.
-double recent(const std::vector<double>& references) {
-  constexpr std::size_t kLast = 3;
-  std::vector<double> last(references.end() - static_cast<std::ptrdiff_t>(std::min(kLast, references.size())),
-                           references.end());
-  std::sort(last.begin(), last.end());
-  return driver::quantile(last, 0.5);
+// The load of one scenario.
+driver::WorkloadSpec scenario_load(const LiveModel& model, std::size_t requests, const std::string& arrivals,
+                                   std::uint64_t seed) {
+  driver::WorkloadSpec spec = load_of(model, seed);
+  spec.requests = requests;
+  spec.arrivals = *traffic::parse_arrivals(arrivals);
+  spec.prompt = *traffic::parse_lengths("input-len", kPromptLengths);
+  spec.output = *traffic::parse_lengths("output-len", kOutputLengths);
+  spec.prefix_groups = kPrefixGroups;  // cache off: the same prompts, computed
+  spec.prefix_tokens = kPrefixTokens;
+  return spec;
 }
 
-// A model under one setting: its server, and the simulator's picture of it.
-class Side {
- public:
-  Side(const LiveModel& model, const plan::CalibratedStep& step, const Setting& setting, int threads)
-      : model_(model), step_(step), setting_(setting), threads_(threads) {
-    blocks_ = static_cast<std::uint32_t>(std::max<std::int64_t>(kPoolBytes / model.block_bytes, 1));
-  }
-
-  std::vector<std::string> arguments() const {
-    std::vector<std::string> out = {model_.path};
-    const auto add = [&out](const char* name, auto value) {
-      out.emplace_back(name);
-      out.push_back(fmt::format("{}", value));
-    };
-    add("--threads", threads_);
-    add("--block-size", kBlockTokens);
-    add("--num-kv-blocks", blocks_);
-    add("--max-num-seqs", kMaxSequences);
-    add("--max-num-batched-tokens", setting_.chunk);
-    add("--max-model-len", kMaxModelLen);
-    add("--log-level", "warning");
-    if (!setting_.cache) out.emplace_back("--no-prefix-caching");
-    return out;
-  }
-
-  driver::WorkloadSpec load(std::size_t requests, const std::string& arrivals, std::uint64_t seed) const {
-    driver::WorkloadSpec spec = load_of(model_, seed);
-    spec.requests = requests;
-    spec.arrivals = *traffic::parse_arrivals(arrivals);
-    spec.prompt = *traffic::parse_lengths("input-len", kPromptLengths);
-    spec.output = *traffic::parse_lengths("output-len", kOutputLengths);
-    spec.prefix_groups = kPrefixGroups;  // cache off: the same prompts, computed
-    spec.prefix_tokens = kPrefixTokens;
-    return spec;
-  }
-
-  Result<plan::sim::SimResult> predict(const driver::WorkloadSpec& spec, double slowdown) const {
-    WEIR_TRY(const auto drawn, driver::Workload::draw(spec));
-    plan::sim::Workload workload;
-    workload.id_tokens = kPrefixTokens;
-    for (int group = 0; group < kPrefixGroups; ++group) workload.ids.push_back(static_cast<std::uint64_t>(group));
-    for (const auto& request : drawn.requests()) {
-      plan::sim::Request r;
-      r.arrival_s = request.at_s;
-      r.prompt_tokens = request.prompt_tokens();
-      r.output_tokens = request.output_tokens;
-      r.first_id = static_cast<std::uint32_t>(std::max(request.group, 0));
-      r.id_count = request.group >= 0 ? 1 : 0;
-      workload.requests.push_back(r);
-    }
-    plan::CalibratedStep step = step_;
-    step.set_slowdown(slowdown);
-    plan::sim::Cluster cluster;
-    auto& instance = cluster.instance;
-    instance.scheduler.max_num_seqs = kMaxSequences;
-    instance.scheduler.max_num_batched_tokens = setting_.chunk;
-    instance.scheduler.max_model_len = kMaxModelLen;
-    instance.scheduler.enable_prefix_caching = setting_.cache;
-    instance.block_tokens = kBlockTokens;
-    instance.num_blocks = blocks_;
-    instance.windows = model_.windows;
-    instance.model = &step;
-    instance.overheads = {.request_s = step.overheads.request_s * slowdown,
-                          .prompt_token_s = step.overheads.prompt_token_s * slowdown,
-                          .output_s = step.overheads.output_s * slowdown};
-    return plan::sim::simulate(cluster, workload);
-  }
-
-  // Requests a second that the server can take, as the simulator sees it: many at once.
-  Result<double> capacity() const {
-    const auto spec = load(kCapacityRequests, "at-once", 0x636170);
-    WEIR_TRY(const auto result, predict(spec, 1));
-    double end_s = 0;
-    for (const auto& r : result.requests) end_s = std::max(end_s, r.last_s);
-    return static_cast<double>(result.requests.size()) / end_s;
-  }
-
-  std::uint32_t blocks() const { return blocks_; }
-  const Setting& setting() const { return setting_; }
-  const LiveModel& model() const { return model_; }
-  const plan::CalibratedStep& step() const { return step_; }
-
- private:
-  const LiveModel& model_;
-  const plan::CalibratedStep& step_;
-  const Setting& setting_;
-  int threads_;
-  std::uint32_t blocks_ = 0;
-};
+// Requests a second that the server can take, as the simulator sees it: many at once.
+Result<double> capacity_of(const LiveSide& side) {
+  WEIR_TRY(const auto result, side.predict(scenario_load(side.model(), kCapacityRequests, "at-once", 0x636170), 1));
+  double end_s = 0;
+  for (const auto& r : result.requests) end_s = std::max(end_s, r.last_s);
+  return static_cast<double>(result.requests.size()) / end_s;
+}
 
 // Lines on stderr, where they are in no result's way: a run takes minutes.
 class Progress {
@@ -208,7 +125,7 @@ std::size_t settings_tried(const ValidateLiveOptions& options) {
 
 // Seconds, about: a run is its arrivals, the rest of what was sent, and the reference load before it.
 double expected_s(const ValidateLiveOptions& options) {
-  constexpr double kPerRun_s = 2.5, kOverhang = 1.2, kPerServer_s = 3, kMemory_s = 8;
+  constexpr double kPerRun_s = 2.5, kOverhang = 1.2, kPerServer_s = 3, kMemory_s = 6;
   const double run_s = options.seconds * kOverhang + kPerRun_s;
   const double setting_s = kPerServer_s + run_s * static_cast<double>(options.runs) * std::size(kArrivals);
   double all_s = 0;
@@ -219,44 +136,17 @@ double expected_s(const ValidateLiveOptions& options) {
   return all_s;
 }
 
-// Blocks of the pool that the runs have written: with a cache every freed block stays, so new ones are taken until the
-// pool is used up; without, the block freed last is taken first, and it is the most that were in use at once.
-class TouchedBlocks {
- public:
-  explicit TouchedBlocks(const Side& side) : side_(side) {}
-
-  void add(const driver::WorkloadSpec& spec, const plan::sim::SimResult& predicted) {
-    const auto pool = static_cast<double>(side_.blocks());
-    most_ = std::max(most_, predicted.instances[0].kv_peak * pool);
-    const auto drawn = driver::Workload::draw(spec);
-    for (std::size_t i = 0; i < predicted.requests.size(); ++i) {
-      const auto& request = drawn->requests()[i];
-      const std::int64_t written =
-          request.prompt_tokens() + request.output_tokens - predicted.requests[i].cached_tokens;
-      written_ +=
-          std::ceil(static_cast<double>(written) / kBlockTokens) * static_cast<double>(side_.model().windows.size());
-    }
-  }
-  double bytes() const {
-    const double blocks = side_.setting().cache ? std::min(written_, static_cast<double>(side_.blocks())) : most_;
-    return blocks * static_cast<double>(side_.model().block_bytes);
-  }
-
- private:
-  const Side& side_;
-  double most_ = 0, written_ = 0;
-};
-
-Status run_setting(const Side& side, const ValidateLiveOptions& options, std::vector<LiveScenario>& scenarios,
-                   std::vector<LiveMemory>& memory, Progress& progress) {
-  WEIR_TRY(const double capacity, side.capacity());
+Status run_setting(const LiveSide& side, const Setting& setting, const ValidateLiveOptions& options,
+                   std::vector<LiveScenario>& scenarios, std::vector<LiveMemory>& memory, Progress& progress) {
+  WEIR_TRY(const double capacity, capacity_of(side));
   WEIR_TRY(const auto server, ChildServer::start(side.arguments()));
   const std::string url = server->base_url();
   WEIR_TRY(const double first, reference_s(url, side.model(), options.seed + 77));  // touches the weights
   (void)first;
-  std::vector<double> references;
+  std::uint64_t reference_seed = options.seed + 1000;
+  WEIR_TRY(double before, reference_s(url, side.model(), reference_seed));
   std::vector<LiveScenario> mine(std::size(kArrivals));
-  TouchedBlocks touched(side);
+  WrittenBlocks written(side);
   for (int run = 0; run < options.runs; ++run) {
     for (std::size_t process = 0; process < std::size(kArrivals); ++process) {
       LiveScenario& s = mine[process];
@@ -264,32 +154,29 @@ Status run_setting(const Side& side, const ValidateLiveOptions& options, std::ve
       s.arrivals = kArrivals[process];
       s.cache = side.setting().cache;
       s.chunk = side.setting().chunk;
-      s.load = side.setting().load[process];
+      s.load = setting.load[process];
       s.rate = s.load * capacity;
       s.requests = std::clamp(static_cast<std::size_t>(s.rate * options.seconds), kFewestRequests, kMostRequests);
-      driver::WorkloadSpec spec = side.load(s.requests, arrivals_text(process, s.rate), options.seed + process);
+      driver::WorkloadSpec spec =
+          scenario_load(side.model(), s.requests, arrivals_text(process, s.rate), options.seed + process);
       spec.text_seed = static_cast<std::uint64_t>(run) + 1;  // else the run before has cached its prompts
-      const std::uint64_t reference_seed = options.seed + 1000 + static_cast<std::uint64_t>(run) * 10 + process;
-      WEIR_TRY(const double now, reference_s(url, side.model(), reference_seed));
-      references.push_back(now);
-      const double slowdown = side.step().reference_s > 0 ? recent(references) / side.step().reference_s : 1;
-      WEIR_TRY(const auto sim, side.predict(spec, slowdown));
       WEIR_TRY(const auto measured, run_load(url, spec));
+      WEIR_TRY(const double after, reference_s(url, side.model(), ++reference_seed));
+      const double slowdown = side.step().reference_s > 0 ? (before + after) / 2 / side.step().reference_s : 1;
+      before = after;
+      WEIR_TRY(const auto sim, side.predict(spec, slowdown));
       std::vector<double> lag;
       for (const auto& r : measured.records) lag.push_back(r.lag_s());
       s.measured.push_back(figures_of(measured));
       s.predicted.push_back(figures_of(sim));
       s.slowdown.push_back(slowdown);
       s.lag_p99_s.push_back(p99(std::move(lag)));
-      touched.add(spec, sim);
+      written.add(spec, sim);
       progress.ended(s, options.runs);
     }
   }
-  LiveMemory m{side.model().name, side.setting().cache, side.setting().chunk, 0, 0};
-  m.measured_bytes = static_cast<double>(server->resident_bytes());
-  m.predicted_bytes =
-      side.step().resident_bytes + side.step().resident_row_bytes * side.setting().chunk + touched.bytes();
-  memory.push_back(m);
+  WEIR_TRY(auto resident, compare_memory(side, *server, options.seed + 5000, written));
+  memory.push_back(std::move(resident));
   WEIR_RETURN_IF_ERROR(server->stop());
   for (LiveScenario& s : mine) scenarios.push_back(std::move(s));
   return {};
@@ -309,7 +196,7 @@ Result<plan::Report> validate_live(const ValidateLiveOptions& options) {
                   scenario_count, options.models.size(), settings, std::size(kArrivals), options.runs,
                   std::ceil(expected_s(options) / 60)));
   for (std::size_t i = 0; i < options.models.size(); ++i) {
-    WEIR_TRY(const LiveModel model, read_live_model(options.models[i], kBlockTokens));
+    WEIR_TRY(const LiveModel model, read_live_model(options.models[i], kLiveBlockTokens));
     if (i < options.step_models.size()) {
       WEIR_TRY(auto step, plan::CalibratedStep::read(options.step_models[i]));
       steps.push_back(std::move(step));
@@ -322,8 +209,8 @@ Result<plan::Report> validate_live(const ValidateLiveOptions& options) {
       steps.push_back(std::move(step));
     }
     for (std::size_t k = 0; k < settings; ++k) {
-      const Side side(model, steps.back(), kSettings[k], options.threads);
-      WEIR_RETURN_IF_ERROR(run_setting(side, options, scenarios, memory, progress));
+      const LiveSide side(model, steps.back(), kSettings[k].server, options.threads);
+      WEIR_RETURN_IF_ERROR(run_setting(side, kSettings[k], options, scenarios, memory, progress));
     }
   }
   return live_report(scenarios, memory, steps);

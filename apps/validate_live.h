@@ -1,14 +1,15 @@
 // `weir plan validate live`: scenarios of serving, each predicted and measured on this machine.
 //
 // A prediction knows what a planner may know: the calibrated step model, the settings of the server, when requests are
-// sent and how long they are; and how fast the machine is just before the run, from a reference load (a shared or
-// virtual machine drifts by more than the errors in question). It knows nothing of the run itself.
+// sent and how long they are; and how fast the machine is around the run, from a reference load just before and just
+// after it (a shared or virtual machine drifts by more than the errors in question). It knows nothing of the run
+// itself.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "apps/live_load.h"
+#include "apps/live_memory.h"
 #include "base/result.h"
 #include "plan/report.h"
 
@@ -38,13 +39,6 @@ struct LiveScenario {
   std::size_t requests = 0;
   std::vector<LiveFigures> measured, predicted;  // by run
   std::vector<double> slowdown, lag_p99_s;       // by run
-};
-
-struct LiveMemory {
-  std::string model;
-  bool cache = false;
-  int chunk = 0;
-  double measured_bytes = 0, predicted_bytes = 0;
 };
 
 // The table, and whether the targets are met.

@@ -22,9 +22,14 @@ ARCHITECTURES = {
     "gemma2": "gemma2", "phi3": "phi3", "phi3-longrope": "phi3", "olmo2": "olmo2", "granite": "granite", "glm4": "glm4", "ernie4.5": "ernie4_5",
     "smollm3": "smollm3", "exaone4": "exaone4", "cohere2": "cohere2", "mixtral": "llama", "qwen3-moe": "qwen3moe",
     "olmoe": "olmoe", "glm4-moe": "glm4moe", "minimax-m2": "minimax-m2", "gpt-oss": "gpt-oss", "deepseek-v2": "deepseek2",
-    "deepseek-v3": "deepseek2", "qwen3-next": "qwen3next",
+    "deepseek-v3": "deepseek2", "qwen3-next": "qwen3next", "qwen3.5": "qwen35", "qwen3.5-moe": "qwen35moe", "gemma": "gemma", "olmo3": "olmo2",
+    "seed-oss": "seed_oss", "granite-moe": "granitemoe", "granite4-dense": "granite", "glm4-moe-lite": "deepseek2", "cohere": "command-r",
+    "dots1": "dots1", "ernie4.5-moe": "ernie4_5-moe", "exaone-moe": "exaone-moe",
 }  # fmt: skip
-PAIRED = {"llama", "granite", "smollm3"}  # q and k with the two elements that turn together side by side
+PAIRED = {"llama", "granite", "granitemoe", "smollm3"}  # q and k with the two elements that turn together side by side
+DELTA = {"qwen3next", "qwen35", "qwen35moe"}
+GRANITE = {"granite", "granitemoe"}
+OFFSET = {"gemma", "gemma2"} | DELTA  # norms, whose weights are stored less 1
 EXPERTS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 
 
@@ -42,6 +47,42 @@ def delta_parts(config, stem, name, value):
         yield stem + "ssm_dt.bias", value
     elif name.endswith("conv1d.weight"):
         yield stem + "ssm_conv1d.weight", value[:, 0]
+
+
+def tiled(config, value, axis, size):
+    """Value heads of `size` elements along an axis from `axis` on: those of one key head side by side become those of one turn."""
+    groups = config["linear_num_key_heads"]
+    shape = value.shape
+    split = value.reshape(*shape[:axis], groups, config["linear_num_value_heads"] // groups, size, *shape[axis + 1 :])
+    return split.swapaxes(axis, axis + 1).reshape(shape)
+
+
+def delta_matrices(config, stem, name, value):
+    """Qwen 3.5: projections that are apart already, value heads in turns."""
+    size = config["linear_value_head_dim"]
+    keys = 2 * config["linear_num_key_heads"] * config["linear_key_head_dim"]
+    last = name.split(".linear_attn.")[1]
+    if last in ("in_proj_qkv.weight", "conv1d.weight"):
+        value = value[:, 0] if last == "conv1d.weight" else value
+        value = np.concatenate([value[:keys], tiled(config, value[keys:], 0, size)])
+        yield stem + {"in_proj_qkv.weight": "attn_qkv.weight", "conv1d.weight": "ssm_conv1d.weight"}[last], value
+    elif last == "in_proj_z.weight":
+        yield stem + "attn_gate.weight", tiled(config, value, 0, size)
+    elif last in ("in_proj_a.weight", "in_proj_b.weight"):
+        yield stem + {"a": "ssm_alpha", "b": "ssm_beta"}[last[8]] + ".weight", tiled(config, value, 0, 1)
+    elif last == "A_log":
+        yield stem + "ssm_a", tiled(config, -np.exp(value), 0, 1)
+    elif last == "dt_bias":
+        yield stem + "ssm_dt.bias", tiled(config, value, 0, 1)
+    elif last == "out_proj.weight":
+        yield stem + "ssm_out.weight", tiled(config, value, 1, size)
+
+
+def halves(stem, names, value):
+    """gate above up"""
+    half = value.shape[-2] // 2
+    for name, part in zip(names, (value[..., :half, :], value[..., half:, :])):
+        yield f"{stem}{name}.weight", part
 
 
 def gpt_oss_parts(stem, name, value):
@@ -65,6 +106,17 @@ def special_parts(arch, config, stem, name, value):
     """What is not a matter of names, or nothing."""
     if arch == "qwen3next" and ".linear_attn." in name:
         yield from delta_parts(config, stem, name, value)
+    if arch in ("qwen35", "qwen35moe") and ".linear_attn." in name:
+        yield from delta_matrices(config, stem, name, value)
+    if arch in GRANITE and name.endswith("shared_mlp.input_linear.weight"):
+        dense = arch == "granite"
+        yield from halves(stem, ("ffn_gate", "ffn_up") if dense else ("ffn_gate_shexp", "ffn_up_shexp"), value)
+    if arch in GRANITE and name.endswith("shared_mlp.output_linear.weight"):
+        yield stem + ("ffn_down.weight" if arch == "granite" else "ffn_down_shexp.weight"), value
+    if name.endswith(("block_sparse_moe.input_linear.weight", "mlp.experts.gate_up_proj")) and arch != "gpt-oss":
+        yield from halves(stem, ("ffn_gate_exps", "ffn_up_exps"), value)
+    if name.endswith(("block_sparse_moe.output_linear.weight", "mlp.experts.down_proj")) and arch != "gpt-oss":
+        yield stem + "ffn_down_exps.weight", value
     if arch == "gpt-oss" and (".mlp." in name or name.endswith("sinks")):
         yield from gpt_oss_parts(stem, name, value)
     if name.endswith("kv_b_proj.weight"):
@@ -73,7 +125,7 @@ def special_parts(arch, config, stem, name, value):
         yield stem + "attn_k_b.weight", value[:, :plain].swapaxes(1, 2)
         yield stem + "attn_v_b.weight", value[:, plain:]
     if name.endswith("e_score_correction_bias"):
-        yield stem + "exp_probs_b.bias", value
+        yield stem + "exp_probs_b.bias", value.reshape(-1)
 
 
 def tensors(arch, config, state):
@@ -94,8 +146,7 @@ def tensors(arch, config, state):
             continue
         if arch in PAIRED and (".q_proj." in name or ".k_proj." in name):
             value = tiny.pair_up(value, config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"])
-        offset = {"gemma2": "norm", "qwen3next": "norm"}.get(arch)
-        if offset and offset in name and "linear_attn" not in name:
+        if arch in OFFSET and "norm" in name and "linear_attn" not in name:
             value = value + 1
         base, ending = name.rsplit(".", 1)
         found = names.get_name(base)
@@ -106,7 +157,7 @@ def tensors(arch, config, state):
 
 
 def add_rope(writer, arch, config, head_dim):
-    rope = config["rope_parameters"]
+    rope = config.get("rope_parameters") or dict(config["rope_scaling"], rope_theta=config["rope_theta"])
     rope = rope.get("full_attention", rope)
     writer.add_rope_freq_base(rope["rope_theta"])
     turned = config.get("qk_rope_head_dim") or int(head_dim * rope.get("partial_rotary_factor", {"glm4": 0.5, "glm4moe": 0.5}.get(arch, 1.0)))
@@ -146,7 +197,9 @@ def add_attention(writer, arch, config, head_dim):
         writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
     if config.get("final_logit_softcapping"):
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
-    if arch == "qwen3next":
+    if config["model_type"] == "olmo3":
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config["layer_types"]])
+    if arch in DELTA:
         values = config["linear_num_value_heads"] * config["linear_value_head_dim"]
         writer.add_ssm_conv_kernel(config["linear_conv_kernel_dim"])
         writer.add_ssm_state_size(config["linear_key_head_dim"])
@@ -157,17 +210,23 @@ def add_attention(writer, arch, config, head_dim):
 
 
 def add_experts(writer, arch, config):
-    count = next((config[k] for k in ("num_local_experts", "num_experts", "n_routed_experts") if config.get(k)), 0)
+    count = next((config[k] for k in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts") if config.get(k)), 0)
     if not count:
         return
     writer.add_expert_count(count)
-    writer.add_expert_used_count(config["num_experts_per_tok"])
+    writer.add_expert_used_count(config.get("num_experts_per_tok") or config["moe_k"])
     writer.add_expert_feed_forward_length(config.get("moe_intermediate_size") or config["intermediate_size"])
     if config.get("shared_expert_intermediate_size"):
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
-    if arch in ("deepseek2", "glm4moe"):
-        writer.add_leading_dense_block_count(config["first_k_dense_replace"])
-        writer.add_expert_shared_count(config.get("n_shared_experts", 1))
+    if config.get("shared_intermediate_size"):
+        writer.add_expert_shared_feed_forward_length(config["shared_intermediate_size"])
+    if arch == "ernie4_5-moe":
+        writer.add_leading_dense_block_count(config["moe_layer_start_index"])
+        writer.add_interleave_moe_layer_step(1)
+        writer.add_expert_shared_count(config["moe_num_shared_experts"])
+    if arch in ("deepseek2", "glm4moe", "dots1", "exaone-moe"):
+        writer.add_leading_dense_block_count(config.get("first_k_dense_replace", 1))
+        writer.add_expert_shared_count(config.get("n_shared_experts") or config.get("num_shared_experts", 1))
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
         writer.add_expert_group_count(config["n_group"])
         writer.add_expert_group_used_count(config["topk_group"])
@@ -186,13 +245,14 @@ def write(folder, path, arch, tokenizer):
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    if arch == "cohere2":
+    if "intermediate_size" in config:
+        writer.add_feed_forward_length(config["shared_intermediate_size"] if config["model_type"] == "granitemoehybrid" else config["intermediate_size"])
+    if arch in ("cohere2", "command-r"):
         writer.add_layer_norm_eps(config["layer_norm_eps"])
         writer.add_logit_scale(config["logit_scale"])
     else:
         writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    if arch == "granite":
+    if arch in GRANITE:
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_embedding_scale(config["embedding_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])

@@ -89,6 +89,12 @@ def old_gemma(config):
     config.pop("_sliding_window_pattern", None)
 
 
+def old_olmo(config):
+    """As published: the scaling is that of the layers that see everything."""
+    scaling = config.pop("rope_parameters")["full_attention"]
+    config.update(rope_theta=scaling.pop("rope_theta"), rope_scaling=scaling)
+
+
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
 YARN = dict(factor=4.0, original_max_position_embeddings=64, beta_fast=16.0, beta_slow=2.0, mscale=1.0, mscale_all_dim=0.5, truncate=False)
 
@@ -104,6 +110,28 @@ DEEPSEEK = dict(
     num_experts_per_tok=3,
     moe_intermediate_size=16,
     routed_scaling_factor=2.5,
+    norm_topk_prob=True,
+)
+
+DELTA = dict(
+    head_dim=16,
+    layer_types=["linear_attention", "full_attention"],
+    linear_num_key_heads=2,
+    linear_num_value_heads=4,
+    linear_key_head_dim=8,
+    linear_value_head_dim=8,
+    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25),
+)
+GRANITE = dict(embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=0.5)
+ROUTED = dict(
+    first_k_dense_replace=1,
+    n_routed_experts=8,
+    n_shared_experts=1,
+    num_experts_per_tok=3,
+    n_group=4,
+    topk_group=2,
+    moe_intermediate_size=16,
+    routed_scaling_factor=1.5,
     norm_topk_prob=True,
 )
 
@@ -350,6 +378,81 @@ MODELS = {
         {"experts"},
     ),
     "cohere2": ("Cohere2", dict(num_hidden_layers=4, sliding_window=24, logit_scale=0.5, tie_word_embeddings=True), None, "f32", set()),
+    "qwen3.5": ("Qwen3_5Text", DELTA, None, "f32", set()),
+    "qwen3.5-moe": (
+        "Qwen3_5MoeText",
+        dict(DELTA, intermediate_size=None, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=16),
+        None,
+        "f32",
+        set(),  # experts stay stacked, as published
+    ),
+    "gemma": ("Gemma", dict(head_dim=16, num_key_value_heads=1, tie_word_embeddings=True), lambda c: c.update(hidden_act="gelu"), "f32", set()),
+    "olmo3": (
+        "Olmo3",
+        dict(
+            num_hidden_layers=4,
+            sliding_window=24,
+            rope_parameters=dict(
+                sliding_attention=dict(rope_type="default", rope_theta=500000.0),
+                full_attention=dict(rope_type="yarn", rope_theta=500000.0, factor=8.0, original_max_position_embeddings=64),
+            ),
+        ),
+        old_olmo,
+        "f32",
+        set(),
+    ),
+    "seed-oss": ("SeedOss", dict(head_dim=16, attention_bias=True), None, "f32", set()),
+    "granite-moe": ("GraniteMoeShared", dict(GRANITE, num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=24), None, "f32", {"experts"}),
+    "granite4-dense": (
+        "GraniteMoeHybrid",
+        dict(
+            GRANITE,
+            num_local_experts=0,
+            num_experts_per_tok=0,
+            shared_intermediate_size=48,
+            layer_types=["full_attention"] * 2,
+            position_embedding_type="rope",
+            mamba_n_heads=8,
+        ),
+        lambda c: c.update(layer_types=["attention"] * 2),  # as published
+        "f32",
+        set(),
+    ),
+    "glm4-moe-lite": ("Glm4MoeLite", dict(DEEPSEEK, q_lora_rank=24, n_group=1, topk_group=1), None, "f32", {"experts"}),
+    "glm-moe-dsa": (
+        "GlmMoeDsa",
+        dict(DEEPSEEK, q_lora_rank=24, n_group=1, topk_group=1, index_n_heads=16, index_head_dim=16, index_topk=60),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "cohere": ("Cohere", dict(logit_scale=0.5, tie_word_embeddings=True), None, "f32", set()),
+    "dots1": ("Dots1", dict(ROUTED, head_dim=16, max_window_layers=2), None, "f32", {"experts"}),
+    "ernie4.5-moe": (
+        "Ernie4_5_Moe",
+        dict(head_dim=16, moe_num_experts=5, moe_k=2, moe_intermediate_size=16, moe_num_shared_experts=1, moe_layer_start_index=1),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "exaone-moe": (
+        "ExaoneMoe",
+        dict(
+            head_dim=16,
+            num_hidden_layers=4,
+            sliding_window=24,
+            num_experts=4,
+            num_experts_per_tok=2,
+            num_shared_experts=1,
+            moe_intermediate_size=16,
+            first_k_dense_replace=1,
+        ),
+        None,
+        "f32",
+        {"experts"},
+    ),
+    "solar-open": ("SolarOpen", dict({k: v for k, v in ROUTED.items() if k != "first_k_dense_replace"}, head_dim=16, intermediate_size=None), None, "f32", {"experts"}),
+    "cwm": ("Cwm", dict(head_dim=16, sliding_window=24), None, "f32", set()),
 }
 
 # Language models inside of larger ones: the class, the language model in it and its settings, the "model_type" of both, how files spell its tensors
@@ -373,6 +476,22 @@ WRAPPED = {
         {"model.": "model.language_model."},
         dict(rms_norm_eps=None, rope_parameters=None, rope_scaling=dict(type="mrope", mrope_section=[2, 1, 1])),
     ),
+    "qwen3.5-vl": (
+        "Qwen3_5ForConditionalGeneration",
+        "Qwen3_5Text",
+        DELTA,
+        ("qwen3_5", "qwen3_5_text"),
+        {"model.": "model.language_model."},
+        {},
+    ),
+    "qwen3-vl-moe": (
+        "Qwen3VLMoeForConditionalGeneration",
+        "Qwen3Moe",
+        dict(head_dim=16, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=24, norm_topk_prob=True),
+        ("qwen3_vl_moe", "qwen3_vl_moe_text"),
+        {"model.": "model.language_model."},
+        {},
+    ),
     "llava": (
         "LlavaForConditionalGeneration",
         "Mistral",
@@ -388,7 +507,7 @@ QUANT = dict(head_dim=64, hidden_size=256, intermediate_size=256, num_hidden_lay
 
 
 def make_model(kind, settings, seed):
-    config = getattr(transformers, kind + "Config")(**(BASE | settings))
+    config = getattr(transformers, kind + "Config")(**{k: v for k, v in (BASE | settings).items() if v is not None or k not in BASE})
     config._attn_implementation = "eager"
     # transformers 5 derives layer_types from max_window_layers only while loading
     model = getattr(transformers, kind.removesuffix("Text") + "ForCausalLM")(config).eval()
@@ -563,6 +682,8 @@ def save_wrapped(out, name, tokenizer):
     for key, value in model.state_dict().items():
         if tied and key == "lm_head.weight":
             continue
+        if own_type == "qwen3_vl_moe" and ".experts." in key:
+            value = value.transpose(1, 2)
         first = key[: key.index(".") + 1]
         state[spelling.get(first, first) + key.removeprefix(first)] = value.contiguous()
     state["vision_tower.patches.weight"] = torch.ones(4, 3)
@@ -576,6 +697,8 @@ def save_wrapped(out, name, tokenizer):
 VISION = {
     "gemma3": dict(model_type="siglip_vision_model", hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14),
     "qwen2_5_vl": dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=32, fullatt_block_indexes=[0]),
+    "qwen3_5": dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=32),
+    "qwen3_vl_moe": dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=32, deepstack_visual_indexes=[0]),
     "llava": dict(model_type="clip_vision_model", hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14),
 }  # fmt: skip
 
@@ -593,6 +716,8 @@ KEPT_KEYS = set(BASE) | {
     "swiglu_limit", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "index_n_heads", "index_head_dim",
     "index_topk", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim",
     "num_nextn_predict_layers", "rope_interleave",
+    "attention_out_bias", "shared_intermediate_size", "position_embedding_type", "mamba_n_heads", "moe_num_experts", "moe_k", "moe_num_shared_experts",
+    "moe_layer_start_index", "num_shared_experts", "indexer_types",
     "no_rope_layers", "no_rope_layer_interval", "sliding_window_pattern", "original_max_position_embeddings", "partial_rotary_factor",
 }  # fmt: skip
 

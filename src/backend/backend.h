@@ -41,6 +41,11 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
+// What a Buffer of `bytes` bytes is for: the first `used` of them are written.
+struct BufferUse {
+  std::size_t bytes = 0, used = 0;
+};
+
 // A weight matrix [rows = outputs, cols = inputs] in the backend's own packed layout.
 class LinearWeight {
  public:
@@ -255,7 +260,8 @@ struct StateView {
 
 // Gated delta net (Yang et al. 2024) with the short convolution before it. Of each token come
 //   x, the silu of the convolution of its and the taps - 1 earlier inputs, taken apart into q, k (scaled to length 1; q
-//   also by 1 / sqrt(key_dim)) and v of each head; value head h uses key head h / (value_heads / key_heads);
+//   also by 1 / sqrt(key_dim)) and v of each head; value head h uses key head h / (value_heads / key_heads), or h mod
+//   key_heads where they are `tiled`;
 //   S = S * exp(decay[h] * softplus(alpha + dt[h]));  S += k (v - S' k)' * sigmoid(beta);  out = S' q.
 // S [key_dim][value_dim] of each value head and the last inputs of the convolution are the state: zero before a
 // sequence's first token, kept between calls. Tokens follow one another in one way however a sequence is cut.
@@ -266,6 +272,7 @@ struct DeltaCall {
   const float* decay = nullptr;     // [value_heads], negative
   const float* dt = nullptr;        // [value_heads]
   int key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0, tap_count = 0;
+  bool tiled = false;
   std::span<const std::int32_t> query_starts, seq_lens;
   StateView state;    // of a layer: matrices, then inputs
   Matrix<float> out;  // [tokens, value_heads * value_dim]

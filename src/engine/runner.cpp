@@ -39,12 +39,22 @@ std::string_view unsampled_flaw(std::span<const float> logits) {
 // Block tables grow by a column whenever a sequence gets a block: room for many, so that few steps allocate.
 constexpr std::size_t kTableEntries = 4096;
 
+std::int64_t piece_rows_for(std::int64_t vocab) {
+  return std::clamp(kLogitsBytes / (vocab * static_cast<std::int64_t>(sizeof(float))), kMinPieceRows, kMaxPieceRows);
+}
+
 }  // namespace
+
+backend::BufferUse Runner::logits_buffer(std::int64_t vocab, std::int64_t samples) {
+  const std::int64_t piece = piece_rows_for(vocab);
+  const auto row_bytes = static_cast<std::size_t>(vocab) * sizeof(float);
+  return {static_cast<std::size_t>(piece) * row_bytes, static_cast<std::size_t>(std::min(piece, samples)) * row_bytes};
+}
 
 Runner::Runner(backend::Backend& backend, model::Model& model, model::KvView kv_view, std::int64_t vocab)
     : backend_(backend), model_(model), kv_view_(std::move(kv_view)), vocab_(vocab) {
   const auto row_bytes = vocab * static_cast<std::int64_t>(sizeof(float));
-  piece_rows_ = std::clamp(kLogitsBytes / row_bytes, kMinPieceRows, kMaxPieceRows);
+  piece_rows_ = piece_rows_for(vocab);
   logits_memory_ = backend.allocate(static_cast<std::size_t>(piece_rows_ * row_bytes));
   scratch_.resize(static_cast<std::size_t>(backend.compute_threads()));
   for (RowScratch& scratch : scratch_) {

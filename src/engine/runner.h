@@ -22,6 +22,9 @@ class Runner {
  public:
   Runner(backend::Backend& backend, model::Model& model, model::KvView kv_view, std::int64_t vocab);
 
+  // Logits of so many rows that are sampled at once. What threads keep beside is as large, but hardly written.
+  static backend::BufferUse logits_buffer(std::int64_t vocab, std::int64_t samples);
+
   struct Sampled {
     Sequence* sequence = nullptr;
     std::optional<TokenId> token;  // nullopt: the logits were not finite, see the sequence's failure

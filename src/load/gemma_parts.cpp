@@ -22,7 +22,8 @@ Status read_gemma_config(const JsonFields& config, const GemmaDefaults& defaults
                                         .context = defaults.context,
                                         .theta = defaults.theta,
                                         .tied = true,
-                                        .activation = Activation::kGeluTanh},
+                                        .activation = Activation::kGeluTanh,
+                                        .gelu_is_tanh = defaults.gelu_is_tanh},
                                        spec));
   spec.post_norms = true;
   spec.norm_weight_offset = 1.0f;  // the file stores w - 1

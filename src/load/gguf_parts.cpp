@@ -18,7 +18,10 @@ Status read_sizes(const GgufKeys& keys, ModelSpec& spec) {
   spec.layers -= static_cast<int>(next.value_or(0));
   WEIR_TRY(spec.hidden, keys.required("embedding_length", kHiddenRange));
   WEIR_TRY(spec.heads, keys.required("attention.head_count", kHeadRange));
-  WEIR_TRY(spec.ffn, keys.required("feed_forward_length", kFfnRange));
+  // Files of models whose every layer is sparse may say only how large an expert is.
+  WEIR_TRY(const auto expert_ffn, keys.integer("expert_feed_forward_length", kFfnRange));
+  const bool only_experts = expert_ffn && keys.find("feed_forward_length") == nullptr;
+  WEIR_TRY(spec.ffn, keys.required(only_experts ? "expert_feed_forward_length" : "feed_forward_length", kFfnRange));
   WEIR_TRY(spec.context_length, keys.required("context_length", kContextRange));
   WEIR_TRY(const auto kv_heads, keys.integer("attention.head_count_kv", kHeadRange));
   spec.kv_heads = static_cast<int>(kv_heads.value_or(spec.heads));

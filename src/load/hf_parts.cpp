@@ -18,7 +18,7 @@ Status read_sizes(const JsonFields& config, const HfDefaults& defaults, ModelSpe
   WEIR_TRY(spec.layers, config.required("num_hidden_layers", kLayerRange));
   WEIR_TRY(spec.hidden, config.required("hidden_size", kHiddenRange));
   WEIR_TRY(spec.heads, config.required("num_attention_heads", kHeadRange));
-  WEIR_TRY(spec.ffn, config.required("intermediate_size", kFfnRange));
+  WEIR_TRY(spec.ffn, config.required(defaults.ffn_key, kFfnRange));
   WEIR_TRY(spec.vocab, config.required("vocab_size", kVocabRange));
   WEIR_TRY(const auto context, config.integer("max_position_embeddings", kContextRange));
   if (!context && defaults.context == 0) {
@@ -43,14 +43,14 @@ Status read_sizes(const JsonFields& config, const HfDefaults& defaults, ModelSpe
   return {};
 }
 
-Status read_activation(const JsonFields& config, Activation otherwise, ModelSpec& spec) {
+Status read_activation(const JsonFields& config, const HfDefaults& defaults, ModelSpec& spec) {
   const char* key = config.has("hidden_activation") ? "hidden_activation" : "hidden_act";
   WEIR_TRY(const auto name, config.string(key));
-  spec.activation = otherwise;
+  spec.activation = defaults.activation;
   if (!name) return {};
   if (*name == "silu" || *name == "swish") {
     spec.activation = Activation::kSilu;
-  } else if (*name == "gelu_pytorch_tanh" || *name == "gelu_new") {
+  } else if (*name == "gelu_pytorch_tanh" || *name == "gelu_new" || (*name == "gelu" && defaults.gelu_is_tanh)) {
     spec.activation = Activation::kGeluTanh;
   } else {
     return fail_at(key, ErrorCode::kUnsupported,
@@ -64,7 +64,7 @@ Status read_activation(const JsonFields& config, Activation otherwise, ModelSpec
 
 Status read_hf_decoder(const JsonFields& config, const HfDefaults& defaults, ModelSpec& spec) {
   WEIR_RETURN_IF_ERROR(read_sizes(config, defaults, spec));
-  WEIR_RETURN_IF_ERROR(read_activation(config, defaults.activation, spec));
+  WEIR_RETURN_IF_ERROR(read_activation(config, defaults, spec));
   WEIR_TRY(const auto eps, config.number(defaults.eps_key));
   spec.rms_eps = static_cast<float>(eps.value_or(defaults.eps));
   WEIR_TRY(const auto tied, config.boolean("tie_word_embeddings"));
@@ -212,6 +212,24 @@ void name_qwen_shared_expert(const ModelSpec&, TensorMap& map) {
       .name("ffn_up_shexp", "mlp.shared_expert.up_proj")
       .name("ffn_down_shexp", "mlp.shared_expert.down_proj")
       .name("ffn_gate_inp_shexp", "mlp.shared_expert_gate");
+}
+
+void name_stacked_experts(const ModelSpec& spec, const HfPrefix& prefix, const HfShapeOf& shape_of, TensorMap& map) {
+  const auto sparse = std::ranges::find(spec.layer, true, &LayerSpec::sparse);
+  if (sparse == spec.layer.end()) return;
+  const std::string stem = fmt::format("{}layers.{}.mlp.experts.", prefix.layers, sparse - spec.layer.begin());
+  const auto both = shape_of(stem + "gate_up_proj"), down = shape_of(stem + "down_proj");
+  if (both.size() != 3 || down.size() != 3) return;
+  // One of the two is not square in the sense that matters, whatever the sizes.
+  const bool turned = both[1] == spec.hidden && down[1] == spec.experts.ffn;
+  map.fused({.file = "mlp.experts.gate_up_proj",
+             .parts = {"ffn_gate.#.weight", "ffn_up.#.weight"},
+             .stacked = true,
+             .slice_transposed = turned})
+      .fused({.file = "mlp.experts.down_proj",
+              .parts = {"ffn_down.#.weight"},
+              .stacked = true,
+              .slice_transposed = turned});
 }
 
 TensorMap hf_tensor_map(const HfPrefix& prefix) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "load/hf_wrappers.h"
@@ -17,14 +18,16 @@ namespace weir::load {
 
 // What transformers assumes where a configuration is silent.
 struct HfDefaults {
-  int head_dim = 0;          // 0: hidden_size / num_attention_heads
-  std::int64_t context = 0;  // 0: must be stated
-  double theta = 10000.0;    // of RoPE
-  double rotated = 1.0;      // part of a head that RoPE turns
+  int head_dim = 0;                           // 0: hidden_size / num_attention_heads
+  std::int64_t context = 0;                   // 0: must be stated
+  double theta = 10000.0;                     // of RoPE
+  double rotated = 1.0;                       // part of a head that RoPE turns
+  const char* ffn_key = "intermediate_size";  // of dense layers
   const char* eps_key = "rms_norm_eps";
   double eps = 1e-6;
   bool tied = false;
   Activation activation = Activation::kSilu;
+  bool gelu_is_tanh = false;  // "gelu" means its approximation by tanh
   RopeSpec::Pairing pairing = RopeSpec::Pairing::kHalves;
 };
 
@@ -66,5 +69,10 @@ void name_qwen_shared_expert(const ModelSpec& spec, TensorMap& map);
 
 // Llama's names and what other families call in the same way.
 TensorMap hf_tensor_map(const HfPrefix& prefix);
+
+// Experts that are one tensor per layer instead of one each, gate above up (Qwen 3.5), perhaps turned (Qwen3-VL): told
+// by the shapes in the first sparse layer. Families whose stacks are laid out otherwise have names of their own.
+using HfShapeOf = std::function<std::span<const std::int64_t>(const std::string& name)>;  // empty: no such tensor
+void name_stacked_experts(const ModelSpec& spec, const HfPrefix& prefix, const HfShapeOf& shape_of, TensorMap& map);
 
 }  // namespace weir::load

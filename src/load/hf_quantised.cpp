@@ -162,11 +162,16 @@ class Deriver {
     out_.derived->add(name, dtype, std::move(shape), code_rows(std::move(matrix), dtype));
   }
 
-  // Groups of the stated size; -1 or none: all inputs are one.
+  // Whether the tool was told other numbers for some modules: GPTQModel's and AutoRound's keys.
+  bool has_own_numbers() const { return settings_.has("dynamic") || settings_.has("extra_config"); }
+
+  // Groups of the stated size; -1 or none: all inputs are one. Modules with numbers of their own have equal groups.
   Status set_groups(CodeMatrix& matrix, int64_t groups, int64_t group_size, const RawTensor& codes,
                     const RawTensor& scales) const {
     matrix.groups = groups;
     matrix.group_size = group_size > 0 ? group_size : ceil_div(matrix.cols, groups);
+    if (ceil_div(matrix.cols, matrix.group_size) != groups && has_own_numbers() && matrix.cols % groups == 0)
+      matrix.group_size = matrix.cols / groups;
     if (ceil_div(matrix.cols, matrix.group_size) != groups) return do_not_fit(codes, scales);
     return {};
   }

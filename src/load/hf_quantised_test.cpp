@@ -95,6 +95,19 @@ TEST(HfQuantised, GptqZeroPointsAreOneMoreThanStoredAndWrapAround) {
   EXPECT_EQ(floats_of(*gptq().derive(second))[0], -7.0f);
 }
 
+TEST(HfQuantised, ModulesMayHaveGroupsOfTheirOwnSizeWhereTheToolWasToldSo) {
+  json other = kGptq;
+  other["group_size"] = 16;  // one group of the 16 inputs; there are two
+  gptq().refused(other, "do not fit each other");
+  for (const char* key : {"dynamic", "extra_config"}) {
+    other[key] = {{".*a", {{"group_size", 8}}}};
+    const auto own = gptq().derive(other, true), stated = gptq().derive(kGptq, true);
+    ASSERT_TRUE(own) << own.error().message;
+    EXPECT_EQ(floats_of(*own), floats_of(*stated));
+    other.erase(key);
+  }
+}
+
 TEST(HfQuantised, PartsThatAreMissingOrDoNotFitAreNamed) {
   gptq().remove("a.qzeros").refused(kGptq, "\"a.qzeros\" is missing beside \"a.qweight\"");
   gptq().remove("a.scales").refused(kGptq, "\"a.scales\" is missing");

@@ -24,6 +24,9 @@ constexpr std::array kWrappers = {
     Wrapper{"Qwen2VLForConditionalGeneration", "qwen2_vl", "qwen2_vl_text"},
     Wrapper{"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", "qwen2_5_vl_text"},
     Wrapper{"Qwen3VLForConditionalGeneration", "qwen3_vl", "qwen3_vl_text"},
+    Wrapper{"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "qwen3_vl_moe_text"},
+    Wrapper{"Qwen3_5ForConditionalGeneration", "qwen3_5", "qwen3_5_text"},
+    Wrapper{"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", "qwen3_5_moe_text"},
     Wrapper{"InternVLForConditionalGeneration", "internvl", "qwen2"},
     Wrapper{"Idefics3ForConditionalGeneration", "idefics3", "llama"},
     Wrapper{"SmolVLMForConditionalGeneration", "smolvlm", "llama"},
@@ -56,7 +59,20 @@ const json& text_types() {
       "max_position_embeddings": 32768}},
     "qwen3_vl_text": {"as": "qwen3", "defaults": {"vocab_size": 151936, "hidden_size": 4096,
       "intermediate_size": 22016, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
-      "max_position_embeddings": 128000, "rope_theta": 500000.0}}
+      "max_position_embeddings": 128000, "rope_theta": 500000.0}},
+    "qwen3_vl_moe_text": {"as": "qwen3_moe", "defaults": {"vocab_size": 151936, "hidden_size": 2048,
+      "intermediate_size": 5632, "num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 16,
+      "max_position_embeddings": 128000, "rope_theta": 500000.0, "num_local_experts": 60, "num_experts_per_tok": 4,
+      "moe_intermediate_size": 1408, "norm_topk_prob": true}},
+    "qwen3_5_text": {"as": "qwen3_5_text", "defaults": {"vocab_size": 248320, "hidden_size": 4096,
+      "intermediate_size": 12288, "num_hidden_layers": 32, "num_attention_heads": 16, "num_key_value_heads": 4,
+      "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+      "linear_value_head_dim": 128}},
+    "qwen3_5_moe_text": {"as": "qwen3_5_moe_text", "defaults": {"vocab_size": 248320, "hidden_size": 2048,
+      "num_hidden_layers": 40, "num_attention_heads": 16, "num_key_value_heads": 2, "num_experts": 256,
+      "num_experts_per_tok": 8, "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512,
+      "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+      "linear_value_head_dim": 128}}
   })");
   return kTypes;
 }

@@ -341,8 +341,12 @@ void write_spec(TextWriter& out, const Facts& facts) {
     out.line("weights", fmt::format("{} ({:.1f} M parameters)", spec.quantisation, facts.parameters() / 1e6));
   out.line("KV per token", fmt::format("{} in F16 or BF16, {} in F32", kv_text(facts.f16.bytes_per_token),
                                        kv_text(facts.f32.bytes_per_token)));
-  if (facts.f16.state_bytes > 0)
-    out.line("state", fmt::format("{} per sequence", bytes_text(static_cast<double>(facts.f16.state_bytes))));
+  if (facts.f16.state_bytes > 0) {
+    // In whole blocks, whose size depends on the type.
+    out.line("state", fmt::format("{} of a sequence beside F16 or BF16, {} beside F32",
+                                  kv_text(static_cast<double>(facts.f16.state_bytes)),
+                                  kv_text(static_cast<double>(facts.f32.state_bytes))));
+  }
   const Facts::Memory& memory = facts.memory;
   const auto weights = static_cast<double>(facts.weight_bytes());
   const std::string kv =
@@ -448,7 +452,10 @@ void add_spec(Json& json, const Facts& facts) {
   for (const RopeSpec& rope : spec.ropes) json["ropes"].push_back(rope_json(rope));
   const Json f16 = kv_json(facts.f16.bytes_per_token);
   json["kv_bytes_per_token"] = {{"f16", f16}, {"bf16", f16}, {"f32", kv_json(facts.f32.bytes_per_token)}};
-  if (facts.f16.state_bytes > 0) json["state_bytes"] = facts.f16.state_bytes;
+  if (facts.f16.state_bytes > 0) {
+    const std::int64_t state = facts.f16.state_bytes;
+    json["state_bytes"] = {{"f16", state}, {"bf16", state}, {"f32", facts.f32.state_bytes}};
+  }
   const auto weights = static_cast<double>(facts.weight_bytes());
   json["memory_bytes"] = weights + facts.memory.kv;
   json["memory"] = {{"weights", weights},

@@ -54,4 +54,24 @@ void name_hf_latent(const ModelSpec&, TensorMap& map) {
               .transposed_parts = {"attn_k_b.#"}});
 }
 
+Status read_hf_indexer(const JsonFields& config, RopeSpec::Pairing pairing, ModelSpec& spec) {
+  IndexerSpec& indexer = spec.indexer;
+  WEIR_TRY(indexer.heads, config.required("index_n_heads", kHeadRange));
+  WEIR_TRY(indexer.head_dim, config.required("index_head_dim", kHeadDimRange));
+  WEIR_TRY(indexer.positions, config.required("index_topk", {1, 1 << 20}));
+  // The angles of attention, at the beginning of a head.
+  indexer.rope = static_cast<int>(spec.ropes.size());
+  spec.ropes.push_back(spec.ropes[0]);
+  spec.ropes.back().pairing = pairing;
+  return {};
+}
+
+void name_hf_indexed(const ModelSpec& spec, TensorMap& map) {
+  name_hf_latent(spec, map);
+  map.name("indexer.attn_q_b", "self_attn.indexer.wq_b")
+      .name("indexer.attn_k", "self_attn.indexer.wk")
+      .name("indexer.k_norm", "self_attn.indexer.k_norm")
+      .name("indexer.proj", "self_attn.indexer.weights_proj");
+}
+
 }  // namespace weir::load

@@ -142,6 +142,11 @@ Status open_hf_weights(const json& config, const OpenOptions& options, ParsedMod
   }
   auto expected = expected_tensors(model.spec, model.biases);
   TensorMap map = hf_tensor_map(prefix);
+  const auto shape_of = [&](const std::string& name) -> std::span<const std::int64_t> {
+    const auto found = std::ranges::find(files->tensors(), name, &Weight::name);
+    return found == files->tensors().end() ? std::span<const std::int64_t>() : found->shape;
+  };
+  name_stacked_experts(model.spec, prefix, shape_of, map);
   const Family& family = family_named(model.spec.family);
   if (family.name_hf_tensors != nullptr) family.name_hf_tensors(model.spec, map);
   map.place(expected);

@@ -75,6 +75,7 @@ struct DeltaSpec {
   int key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
   int taps = 0;            // of the convolution
   bool log_decay = false;  // the file's decay a stands for -exp(a)
+  bool tiled = false;      // value head h uses key head h mod key_heads, else h / (value_heads / key_heads)
 
   int conv_width() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
   // What a layer keeps of a sequence, in floats: the matrices, then the convolution's last inputs.

@@ -50,6 +50,21 @@ Decoder::Decoder(const ModelSpec& spec, Backend& backend, const ModelLimits& lim
   gathered_ = backend.allocate(static_cast<std::size_t>(limits.max_rows) * spec.hidden * sizeof(float));
 }
 
+std::vector<backend::BufferUse> Model::step_buffers(const ModelSpec& spec, const ModelLimits& limits, std::int64_t rows,
+                                                    std::int64_t logit_rows) {
+  std::vector<backend::BufferUse> out;
+  const auto add = [&](std::int64_t width, std::int64_t used_rows) {
+    const auto bytes = [width](std::int64_t count) { return static_cast<std::size_t>(count * width) * sizeof(float); };
+    out.push_back({bytes(limits.max_rows), bytes(std::min(used_rows, limits.max_rows))});
+  };
+  for (const std::int64_t width : Workspace::widths(spec)) add(width, rows);
+  for (const load::RopeSpec& rope : spec.ropes) {
+    for (int table = 0; table < 2; ++table) add(rope.dims / 2, rows);
+  }
+  add(spec.hidden, logit_rows);
+  return out;
+}
+
 // Embedding and head first: while a tensor is packed it is in memory twice, and these are the largest.
 Status Decoder::load_weights(load::WeightSource& weights) {
   Loader loader(spec_, weights, backend_);

@@ -41,6 +41,11 @@ class Model {
   static Result<std::unique_ptr<Model>> load(const load::ModelSpec& spec, load::WeightSource& weights,
                                              backend::Backend& backend, const ModelLimits& limits);
 
+  // Buffers that a step of `rows` rows writes, `logit_rows` of them to the head at once, beside logits, KV and what the
+  // backend keeps.
+  static std::vector<backend::BufferUse> step_buffers(const load::ModelSpec& spec, const ModelLimits& limits,
+                                                      std::int64_t rows, std::int64_t logit_rows);
+
   virtual void forward(const ForwardBatch& batch, const KvView& kv) = 0;
   // Logits of batch.logit_rows[begin .. begin + out.rows) of the last forward(). out is [rows, vocab].
   virtual void logits(std::int64_t begin, tensor::Matrix<float> out) = 0;

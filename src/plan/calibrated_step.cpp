@@ -129,7 +129,6 @@ Result<CalibratedStep> CalibratedStep::from_json(const Json& json) {
   }
   if (json.contains("resident_bytes")) {
     WEIR_TRY(out.resident_bytes, number(json, "resident_bytes", 1e15));
-    WEIR_TRY(out.resident_row_bytes, number(json, "resident_row_bytes", 1e12));
   }
   return out;
 }
@@ -150,7 +149,6 @@ nlohmann::ordered_json CalibratedStep::to_json() const {
                       {"output_s", overheads.output_s}};
   out["reference_s"] = reference_s;
   out["resident_bytes"] = resident_bytes;
-  out["resident_row_bytes"] = resident_row_bytes;
   out["fit"] = {{"steps", quality.steps},
                 {"dropped", quality.dropped},
                 {"median_error", quality.median_error},

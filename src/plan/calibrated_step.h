@@ -63,9 +63,8 @@ class CalibratedStep final : public StepModel {
   std::string model, machine;  // what was measured, for people
   std::int64_t max_rows = 0;   // the largest step seen
   double reference_s = 0;      // what the reference load took; 0: not measured
-  // Resident set of the server without KV, after load, at most so many rows a step: fixed and for each row. 0: not
-  // measured.
-  double resident_bytes = 0, resident_row_bytes = 0;
+  // Resident set of the server without KV and the buffers of steps: program, weights, tokenizer. 0: not measured.
+  double resident_bytes = 0;
 
  private:
   StepCoefficients coefficients_;

@@ -15,22 +15,24 @@ namespace {
 
 constexpr std::size_t kMaxText = 1000;
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr std::string_view kDomain = "domain";  // a whole number; the one field that is none of a device
 
-// What can be given by hand. Columns of hardware.csv have the same names.
+// What can be given by hand. Columns of hardware.csv have the same names. `least` 0: a device may lack it.
 struct Field {
   std::string_view name;
   double Hardware::* member;
   double factor = 1;
+  double least = 0, most = 1e6;  // a thousand times the most that is built, of any of them
 };
 
 constexpr std::array kFields = {
-    Field{"bf16_dense_tflops", &Hardware::bf16_tflops},
+    Field{"bf16_dense_tflops", &Hardware::bf16_tflops, 1, 1e-3},
     Field{"fp8_dense_tflops", &Hardware::fp8_tflops},
     Field{"int8_dense_tops", &Hardware::int8_tops},
     Field{"fp4_dense_tflops", &Hardware::fp4_tflops},
-    Field{"mem_gib", &Hardware::memory_bytes, kGiB},
-    Field{"mem_gb", &Hardware::memory_bytes, 1e9},
-    Field{"mem_bw_gbs", &Hardware::bandwidth_gbs},
+    Field{"mem_gib", &Hardware::memory_bytes, kGiB, 1e-2},
+    Field{"mem_gb", &Hardware::memory_bytes, 1e9, 1e-2},
+    Field{"mem_bw_gbs", &Hardware::bandwidth_gbs, 1, 1e-1},
     Field{"link_gbs_per_dir", &Hardware::link_gbs},
     Field{"nic_gbit_per_device", &Hardware::nic_gbit},
     Field{"pcie_gbs_per_dir", &Hardware::pcie_gbs},
@@ -39,7 +41,7 @@ constexpr std::array kFields = {
 };
 
 std::string field_names() {
-  std::string names = "domain";
+  std::string names(kDomain);
   for (const Field& field : kFields) names += ", " + std::string(field.name);
   return names;
 }
@@ -139,23 +141,21 @@ Status set_field(std::string_view text, Hardware& hardware, std::set<std::string
                 std::string(text.substr(0, 60)), field_names());
   }
   const std::string_view name = text.substr(0, equals);
-  const auto parsed = parse_number(text.substr(equals + 1), fmt::format("hardware, {}", name));
-  if (!parsed || *parsed < 0 || *parsed > 1e15) {
-    return fail(ErrorCode::kInvalidArgument, "hardware: {} is \"{}\"; a number from 0 to 1e15 expected",
-                std::string(name.substr(0, 60)), std::string(text.substr(equals + 1, 60)));
-  }
-  if (name == "domain") {
-    if (*parsed < 1 || *parsed > 1e6 || *parsed != std::floor(*parsed)) {
-      return fail(ErrorCode::kInvalidArgument, "hardware: domain is {}; a whole number from 1 to 1000000 expected",
-                  *parsed);
-    }
-    hardware.domain = static_cast<int>(*parsed);
-    return {};
-  }
   const auto* field = std::ranges::find(kFields, name, &Field::name);
-  if (field == kFields.end()) {
+  if (field == kFields.end() && name != kDomain) {
     return fail(ErrorCode::kInvalidArgument, "hardware has no field \"{}\"; fields: {}",
                 std::string(name.substr(0, 60)), field_names());
+  }
+  const bool whole = name == kDomain;
+  const double least = whole ? 1 : field->least, most = whole ? 1e6 : field->most;
+  const auto parsed = parse_number(text.substr(equals + 1), fmt::format("hardware, {}", name));
+  if (!parsed || !(*parsed >= least && *parsed <= most) || (whole && *parsed != std::floor(*parsed))) {
+    return fail(ErrorCode::kInvalidArgument, "hardware: {} is \"{}\"; a {}number from {:g} to {:g} expected", name,
+                std::string(text.substr(equals + 1, 60)), whole ? "whole " : "", least, most);
+  }
+  if (whole) {
+    hardware.domain = static_cast<int>(*parsed);
+    return {};
   }
   hardware.*field->member = *parsed * field->factor;
   given.insert(field->name.starts_with("mem_g") ? "mem_gb" : field->name);

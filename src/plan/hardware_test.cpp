@@ -57,10 +57,14 @@ TEST(Hardware, WhatIsWrongIsNamedWithWhatIsExpected) {
   EXPECT_NE(message("H9000").find("mem_bw_gbs"), std::string::npos);
   EXPECT_NE(message("H100,speed=3").find("no field \"speed\""), std::string::npos);
   EXPECT_NE(message("H100,mem_gb=lots").find("\"lots\""), std::string::npos);
-  EXPECT_NE(message("H100,mem_gb=-1").find("0 to 1e15"), std::string::npos);
-  EXPECT_NE(message("H100,mem_gb=nan").find("nan"), std::string::npos);
+  for (const std::string value : {"-1", "0", "1e-300", "1e30", "inf", "nan", ""}) {
+    const std::string said = message("H100,mem_gb=" + value);
+    EXPECT_NE(said.find("mem_gb is \"" + value + "\"; a number from 0.01 to 1e+06"), std::string::npos) << said;
+  }
+  EXPECT_NE(message("H100,mem_bw_gbs=0").find("0.1 to 1e+06"), std::string::npos);
+  EXPECT_NE(message("H100,link_gbs_per_dir=1e9").find("0 to 1e+06"), std::string::npos);
+  EXPECT_NE(message("H100,domain=1.5").find("a whole number from 1 to 1e+06"), std::string::npos);
   EXPECT_NE(message("mine,mem_gb=1").find("bf16_dense_tflops is needed"), std::string::npos);
-  EXPECT_NE(message("H100,mem_gb=0").find("mem_gb is needed"), std::string::npos);
   EXPECT_NE(message("H100,,").find("field=value"), std::string::npos);
   EXPECT_NE(message("").find("not known"), std::string::npos);
   EXPECT_NE(message(std::string(5000, 'a')).find("at most"), std::string::npos);

@@ -197,6 +197,7 @@ Result<Report> kv_report(const KvQuery& query) {
     return fail(ErrorCode::kInvalidArgument,
                 "fetch or recompute needs hardware: a known device, or name,field=value,...");
   WEIR_RETURN_IF_ERROR(check_layout(subject.card, subject.layout));
+  WEIR_RETURN_IF_ERROR(check_links(subject.hardware, subject.layout));
   const auto standard = standard_links(subject.hardware, subject.layout.devices());
   std::vector<KvLink> links = standard;
   if (query.links.size() > 20) return fail(ErrorCode::kInvalidArgument, "{} links; at most 20", query.links.size());

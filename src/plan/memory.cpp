@@ -254,6 +254,23 @@ Result<MemoryUse> memory_use(const ModelCard& card, const Hardware& hardware, co
   return most;
 }
 
+Status check_links(const Hardware& hardware, const ParallelLayout& layout) {
+  const int devices = layout.devices();
+  if (devices > 1 && hardware.link_gbs <= 0 && hardware.pcie_gbs <= 0) {
+    return fail(ErrorCode::kUnsupported,
+                "{}: {} devices of an instance, and no link between them is known: give link_gbs_per_dir or "
+                "pcie_gbs_per_dir",
+                hardware.name, devices);
+  }
+  if (devices > hardware.domain && hardware.nic_gbit <= 0) {
+    return fail(ErrorCode::kUnsupported,
+                "{}: {} devices are more than the {} of a domain, and no network is known: give nic_gbit_per_device or "
+                "domain",
+                hardware.name, devices, hardware.domain);
+  }
+  return {};
+}
+
 Status check_fits(const ModelCard& card, const Hardware& hardware, const MemoryOptions& options,
                   const MemoryUse& memory, std::int64_t tokens) {
   const double weights = memory.weights.total(), fixed = weights + memory.reserved_bytes;

@@ -62,6 +62,9 @@ struct MemoryUse {
 // Whether the layout can be: degrees against heads, layers, experts. kInvalidArgument with both numbers.
 Status check_layout(const ModelCard& card, const ParallelLayout& layout);
 
+// Whether its devices can reach each other: links or PCIe in a domain, a network beyond. kUnsupported naming the field.
+Status check_links(const Hardware& hardware, const ParallelLayout& layout);
+
 // Never refuses for size: the pool may come out negative. Errors: check_layout's.
 Result<MemoryUse> memory_use(const ModelCard& card, const Hardware& hardware, const MemoryOptions& options);
 

@@ -213,8 +213,9 @@ class Counter {
     a.decode_pairs = window > 0 ? decode_.pairs_within(window) : decode_.pairs;
     a.prefill_read = window > 0 ? prefill_.read_within(window) : prefill_.read();
     a.decode_read = window > 0 ? decode_.read_within(window) : decode_.read();
-    a.prefill_flops_per_pair = a.decode_flops_per_pair = 4 * heads() * spec_.head_dim;
-    a.entry_bytes = 2 * kv_heads() * spec_.head_dim * options_.kv_bits / 8;
+    const AttentionCost cost = attention_cost(spec_, layer.mixer, heads(), kv_heads(), false);
+    a.prefill_flops_per_pair = a.decode_flops_per_pair = 2 * cost.pair;
+    a.entry_bytes = cost.kept * options_.kv_bits / 8;
     a.row_bytes = 2 * heads() * spec_.head_dim * act_;
     add_attention("attention", a);
   }
@@ -244,10 +245,10 @@ class Counter {
     a.decode_pairs = most > 0 ? decode_.pairs_within(most) : decode_.pairs;
     a.prefill_read = prefill_.read();
     a.decode_read = most > 0 ? decode_.read_within(most) : decode_.read();
-    const double in_latents = 2 * h * (2.0 * l.rank + l.rope_dim);
-    a.decode_flops_per_pair = in_latents;
-    a.prefill_flops_per_pair = absorbed ? in_latents : 2 * h * (l.plain_dim + l.rope_dim + l.value_dim);
-    a.entry_bytes = (l.rank + l.rope_dim) * options_.kv_bits / 8;
+    const AttentionCost in_latents = attention_cost(spec_, layer.mixer, h, 1, true);
+    a.decode_flops_per_pair = 2 * in_latents.pair;
+    a.prefill_flops_per_pair = 2 * attention_cost(spec_, layer.mixer, h, 1, absorbed).pair;
+    a.entry_bytes = in_latents.kept * options_.kv_bits / 8;
     a.row_bytes = 2 * h * (l.plain_dim + l.rope_dim) * act_;
     add_attention("attention", a);
     if (!chosen) return;
@@ -414,6 +415,15 @@ bool compute_bound(const Operator& one, const Hardware& hardware) {
 
 double ridge_intensity(const Hardware& hardware, double compute_bits, bool integer) {
   return hardware.peak_tflops(compute_bits, integer) * 1e12 / (hardware.bandwidth_gbs * 1e9);
+}
+
+AttentionCost attention_cost(const load::ModelSpec& spec, load::Mixer mixer, double heads, double kv_heads,
+                             bool absorbed) {
+  if (mixer != load::Mixer::kLatent) return {2 * heads * spec.head_dim, 2 * kv_heads * spec.head_dim};
+  const load::LatentSpec& l = spec.latent;
+  const double per_head =
+      absorbed ? 2.0 * l.rank + l.rope_dim : static_cast<double>(l.plain_dim + l.rope_dim + l.value_dim);
+  return {heads * per_head, static_cast<double>(l.rank + l.rope_dim)};
 }
 
 double distinct_experts(double count, double used, double tokens) {

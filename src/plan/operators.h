@@ -76,6 +76,15 @@ bool compute_bound(const Operator& one, const Hardware& hardware);
 // Operations per byte from which a product of such operands is bound by arithmetic.
 double ridge_intensity(const Hardware& hardware, double compute_bits, bool integer = false);
 
+// What one layer of attention costs with so many query and KV heads: multiply-adds of a query and a key, score and
+// value (twice as many operations), and elements kept of a token. Absorbed latents are attended as they are, expanded
+// ones as keys and values.
+struct AttentionCost {
+  double pair = 0, kept = 0;
+};
+AttentionCost attention_cost(const load::ModelSpec& spec, load::Mixer mixer, double heads, double kv_heads,
+                             bool absorbed);
+
 // Mean over `tokens` draws of `used` of `count` experts: how many different ones.
 double distinct_experts(double count, double used, double tokens);
 

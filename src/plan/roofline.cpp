@@ -28,6 +28,8 @@ Json operator_json(const Operator& one, const Hardware& hardware) {
           {"bound", one.message_bytes > 0          ? "link"
                     : compute_bound(one, hardware) ? "compute"
                                                    : "memory"},
+          {"all_flops", one.repeats * one.flops},
+          {"all_bytes", one.repeats * one.bytes()},
           {"floor_s", one.repeats * floor_s(one, hardware)}};
 }
 
@@ -99,6 +101,7 @@ class Writer {
       const bool integer = subject_.types.integer && bits == subject_.types.compute_bits;
       const double ridge = ridge_intensity(hardware, bits, integer), peak = hardware.peak_tflops(bits, integer);
       json["ridge"][fmt::format("{:g}_bits", bits)] = ridge;
+      json["peak_tflops"][fmt::format("{:g}_bits", bits)] = peak;
       text(fmt::format(" {:g} bits{} {:.0f} ({:g} TFLOP/s{});", bits, integer ? ", integers," : "", ridge, peak,
                        bits < 16 && peak == hardware.bf16_tflops ? ", widened to 16" : ""));
     }
@@ -125,6 +128,7 @@ class Writer {
     json["tokens_per_s_per_sequence"] = 1 / bound.step_s;
     json["tokens_per_s"] = batch / bound.step_s;
     json["weights_only_tokens_per_s"] = batch / weights_s;
+    json["all_weights_passes_per_s"] = 1 / all_s;
     text(fmt::format("\ndecoding, {} sequences of {} tokens, one device\n", query_.batch, query_.context));
     add_operators("operator", decode_, subject_.hardware, result_.report, json);
     text(bound_text(bound));
@@ -276,6 +280,7 @@ Result<RooflineResult> roofline(const RooflineQuery& query) {
   if (subject.hardware.name.empty())
     return fail(ErrorCode::kInvalidArgument, "a roofline needs hardware: a known device, or name,field=value,...");
   WEIR_RETURN_IF_ERROR(check_layout(subject.card, subject.layout));
+  WEIR_RETURN_IF_ERROR(check_links(subject.hardware, subject.layout));
   return Writer(query, subject).write();
 }
 

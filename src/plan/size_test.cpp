@@ -171,5 +171,19 @@ TEST(Size, EveryKnownModelHasAReportOnEveryDeviceOrAReason) {
   }
 }
 
+TEST(Links, DevicesWithoutALinkAreRefused) {
+  const auto asked = [](const std::string& hardware, int tp) {
+    return check_links(*find_hardware(hardware), {.tp = tp});
+  };
+  EXPECT_TRUE(asked("mine,bf16_dense_tflops=100,mem_gb=80,mem_bw_gbs=1000", 1));
+  const auto refused = asked("mine,bf16_dense_tflops=100,mem_gb=80,mem_bw_gbs=1000", 2);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("link_gbs_per_dir"), std::string::npos);
+  EXPECT_TRUE(asked("mine,bf16_dense_tflops=100,mem_gb=80,mem_bw_gbs=1000,pcie_gbs_per_dir=64", 2));
+  const auto far = asked("mine,bf16_dense_tflops=100,mem_gb=80,mem_bw_gbs=1000,pcie_gbs_per_dir=64,domain=2", 4);
+  ASSERT_FALSE(far);
+  EXPECT_NE(far.error().message.find("nic_gbit_per_device"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace weir::plan

@@ -171,6 +171,7 @@ Result<Report> spec_report(const SpecQuery& query) {
     if (subject.hardware.name.empty())
       return fail_at("hardware", ErrorCode::kInvalidArgument, "speculation needs hardware too, or --pass-ms");
     WEIR_RETURN_IF_ERROR(check_layout(subject.card, subject.layout));
+    WEIR_RETURN_IF_ERROR(check_links(subject.hardware, subject.layout));
     if (!query.draft.empty()) {
       WEIR_TRY(draft, read_model_card(query.draft));
       WEIR_RETURN_IF_ERROR(check_layout(draft, subject.layout));
@@ -181,6 +182,11 @@ Result<Report> spec_report(const SpecQuery& query) {
   Report report;
   auto& json = report.json;
   json["target"] = measured ? "pass times given" : subject.card.name;
+  if (!measured) {
+    json["hardware"] = subject.hardware.name;
+    json["layout"] = subject.layout.name();
+    json["context"] = query.context;
+  }
   json["draft"] = query.draft.empty() ? fmt::format("{:g} of a pass", query.draft_share) : draft.name;
   json["acceptance"] = query.acceptance;
   report.text = fmt::format(

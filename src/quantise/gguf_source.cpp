@@ -1,8 +1,10 @@
 #include <algorithm>
 
 #include "load/byte_reader.h"
+#include "load/families/family.h"
 #include "load/gguf.h"
 #include "load/mapped_file.h"
+#include "load/model_files.h"
 #include "quantise/source_model.h"
 
 namespace weir::quantise {
@@ -67,12 +69,17 @@ Result<SourceModel> source_from_gguf(const std::string& path) {
     return fail_at(first.name, ErrorCode::kUnsupported, "{}: tensor \"{}\" has type {}, which is not supported", path,
                    first.name, first.type);
   }
+  // A model of an architecture that weir knows must be whole; of the others it is all the same to the types.
+  const std::string* architecture = file->get_string("general.architecture");
+  if (architecture != nullptr && load::family_reading(*architecture) != nullptr) {
+    const auto checked = load::model_from_gguf(file, path);
+    if (!checked && checked.error().code == ErrorCode::kCorruptFile) return tl::unexpected(checked.error());
+  }
   SourceModel model;
   {
     WEIR_TRY(const auto first_part, load::MappedFile::open(path));
     WEIR_RETURN_IF_ERROR(copy_metadata(first_part->bytes(), path, model.metadata));
   }
-  const std::string* architecture = file->get_string("general.architecture");
   if (architecture != nullptr) {
     model.layers = static_cast<int>(file->get_int(*architecture + ".block_count").value_or(0));
     const auto heads = file->get_int(*architecture + ".attention.head_count").value_or(1);

@@ -152,7 +152,7 @@ void Writer::multipliers() {
   if (spec_.embedding_scale != 1) f32("embedding_scale", spec_.embedding_scale);
   if (spec_.residual_scale != 1) f32("residual_scale", spec_.residual_scale);
   // Granite's converter writes what logits are divided by, Cohere's what they are multiplied with.
-  const bool divides = architecture_ == "granite";
+  const bool divides = architecture_.starts_with("granite");
   if (divides || spec_.logit_scale != 1) f32("logit_scale", divides ? 1.0 / spec_.logit_scale : spec_.logit_scale);
 }
 
@@ -163,13 +163,15 @@ void Writer::experts() {
   u32("expert_count", experts.count);
   u32("expert_used_count", experts.used);
   u32("expert_feed_forward_length", experts.ffn);
-  if (experts.shared_gate || experts.shared_ffn % experts.ffn != 0) {
+  // Granite's readers know only the one, others the other.
+  if (experts.shared_gate || experts.shared_ffn % experts.ffn != 0 || architecture_ == "granitemoe") {
     u32("expert_shared_feed_forward_length", experts.shared_ffn);
   } else {
     u32("expert_shared_count", experts.shared_ffn / experts.ffn);
   }
   const auto sparse = std::ranges::find(spec_.layer, true, &load::LayerSpec::sparse);
   u32("leading_dense_block_count", sparse - spec_.layer.begin());
+  if (architecture_ == "ernie4_5-moe") u32("interleave_moe_layer_step", 1);
   flag("expert_weights_norm", router.normalise);
   if (router.scale != 1) f32("expert_weights_scale", router.scale);
   if (router.groups > 1) {
@@ -273,7 +275,8 @@ bool same_latents(const load::LatentSpec& a, const load::LatentSpec& b) {
 
 bool same_delta(const load::DeltaSpec& a, const load::DeltaSpec& b) {
   return a.key_heads == b.key_heads && a.value_heads == b.value_heads && a.key_dim == b.key_dim &&
-         a.value_dim == b.value_dim && a.taps == b.taps;
+         a.value_dim == b.value_dim && a.taps == b.taps &&
+         (a.tiled == b.tiled || a.key_heads == a.value_heads || a.key_heads == 1);
 }
 
 }  // namespace
@@ -321,7 +324,7 @@ std::string first_difference(const ModelSpec& wanted, const ModelSpec& read) {
     return fmt::format("norms of latents with an epsilon of {} where others have {}", wanted.latent.norm_eps,
                        wanted.rms_eps);
   if (wanted.indexer.heads != read.indexer.heads) return "its sparse attention";
-  if (!same_delta(wanted.delta, read.delta)) return "its delta nets";
+  if (!same_delta(wanted.delta, read.delta)) return "its delta nets, or the order of their heads";
   if (const std::string found = expert_difference(wanted.experts, read.experts); !found.empty()) return found;
   return layer_difference(wanted, read);
 }

@@ -21,6 +21,12 @@ REFUSED = {
     "qwen2": "sliding window of 24 tokens in layer 1",
     "llama-yarn": "YaRN with \"truncate\" false",
     "deepseek-v32": "no architecture of GGUF",
+    "cwm": "no architecture of GGUF",
+    "glm-moe-dsa": "no architecture of GGUF",
+    "solar-open": "no architecture of GGUF",
+    "qwen3.5": "the order of their heads",
+    "qwen3.5-moe": "the order of their heads",
+    "qwen3.5-vl": "the order of their heads",
     "olmoe-clip": "clipped at 0.6",
     "gpt-oss-limits": "SwiGLU with alpha 1.1 and limit 0.5",
 }
@@ -196,6 +202,16 @@ class Quantize(unittest.TestCase):
         damaged = pathlib.Path(self.folder.name) / "damaged.gguf"
         damaged.write_bytes((GOLDEN / "gguf" / "llama.gguf").read_bytes()[:-1000])
         self.refused(2, "cut short", damaged, self.out, "Q8_0")
+        self.assertEqual(list(self.out.parent.iterdir()), [damaged])
+
+    def test_a_tensor_of_the_wrong_shape_is_named(self):
+        content = (GOLDEN / "gguf" / "llama.gguf").read_bytes()
+        name = b"blk.1.attn_k.weight"
+        at = content.index(name) + len(name) + 4  # behind the number of axes
+        self.assertEqual(struct.unpack_from("<QQ", content, at), (32, 32))
+        damaged = pathlib.Path(self.folder.name) / "damaged.gguf"
+        damaged.write_bytes(content[:at] + struct.pack("<QQ", 64, 16) + content[at + 16 :])
+        self.refused(2, 'tensor "blk.1.attn_k.weight" has shape [16, 64]; the model\'s sizes ask for [32, 32]', damaged, self.out, "Q8_0")
         self.assertEqual(list(self.out.parent.iterdir()), [damaged])
 
     def test_a_full_disk_leaves_nothing(self):

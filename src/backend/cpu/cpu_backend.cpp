@@ -100,6 +100,10 @@ class CpuBackend : public Backend {
 
 }  // namespace
 
+std::size_t linear_scratch_bytes(int threads, std::int64_t rows, std::int64_t cols) {
+  return linear::LinearLayers::scratch_bytes(threads, rows, cols);
+}
+
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options) {
   WEIR_TRY(const Isa isa, choose_isa(options.isa));
   const int threads = options.threads == 0 ? usable_cores() : options.threads;

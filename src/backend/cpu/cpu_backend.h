@@ -1,6 +1,7 @@
 // The CPU backend: packed weights, kernels chosen by what the CPU can do (never by who made it), one thread pool.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -34,6 +35,10 @@ struct CpuOptions {
   std::optional<Isa> isa;  // a lower level than best_isa(), for tests; default from WEIR_ISA, else best_isa()
   Compute compute = Compute::kAuto;
 };
+
+// What linear layers keep between calls for products of `rows` rows with weights of up to `cols` inputs, experts not
+// counted: sums and, in 8 bits, prepared activations.
+std::size_t linear_scratch_bytes(int threads, std::int64_t rows, std::int64_t cols);
 
 // Errors: an ISA the CPU lacks, a thread count outside [1, 1024].
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuOptions& options);

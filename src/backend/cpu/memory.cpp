@@ -2,11 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <new>
+#include <string>
 #include <utility>
 
 namespace weir::backend::cpu {
@@ -28,7 +31,22 @@ std::byte* map(std::size_t bytes) {
   return static_cast<std::byte*>(start);
 }
 
+// Whether memory that asks for huge pages gets them.
+bool has_huge_pages() {
+  std::ifstream in("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string modes;
+  std::getline(in, modes);
+  return in && modes.find("[never]") == std::string::npos;
+}
+
 }  // namespace
+
+std::size_t resident_bytes(std::size_t bytes, std::size_t used) {
+  if (bytes < kHugePage) return bytes;
+  constexpr std::size_t kPage = 4096;
+  static const std::size_t page = has_huge_pages() ? kHugePage : kPage;
+  return std::min(round_up(used, page), round_up(bytes, kPage));  // the rest of the last huge page is not the piece's
+}
 
 void place_memory(Placement placement) {
   placement_of_memory = placement;

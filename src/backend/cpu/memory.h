@@ -27,6 +27,10 @@ class Memory {
   std::size_t mapping_bytes_ = 0;
 };
 
+// How much of `bytes` of Memory is resident once the first `used` of them have been written: small pieces are zeroed
+// when they are made, large ones come page by page.
+std::size_t resident_bytes(std::size_t bytes, std::size_t used);
+
 // Where the Memory made from now on lies. Guarded memory stands between two unreadable pages, against the one after or
 // the one before: a kernel that leaves it by a line of 64 bytes faults. For tests; others use what is set at the start.
 enum class Placement { kNormal, kGuardAfter, kGuardBefore };

@@ -1,5 +1,5 @@
-// OLMo 2: norms only of what attention and feed-forward add, and of the whole of q and k.
-#include "load/families/family.h"
+// OLMo 2. GGUF's "olmo2" is also what OLMo 3's files say they are; their window tells.
+#include "load/olmo_parts.h"
 
 namespace weir::load {
 namespace {
@@ -8,23 +8,26 @@ constexpr Family::HfClass kClasses[] = {{"Olmo2ForCausalLM", "olmo2"}};
 constexpr std::string_view kGguf[] = {"olmo2"};
 constexpr double kEps = 1e-5;
 
-void place_norms(ModelSpec& spec) {
-  spec.pre_norms = false;
-  spec.post_norms = true;
-  spec.qk_norm = QkNorm::kWidth;
-}
-
 Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {.eps = kEps}, model.spec));
-  place_norms(model.spec);
+  place_olmo_norms(model.spec);
   WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
   model.biases.attention_output = model.biases.qkv;
   return {};
 }
 
 Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
-  WEIR_RETURN_IF_ERROR(read_gguf_decoder(keys, {}, model.spec));
-  place_norms(model.spec);
+  ModelSpec& spec = model.spec;
+  WEIR_RETURN_IF_ERROR(read_gguf_decoder(keys, {}, spec));
+  place_olmo_norms(spec);
+  WEIR_TRY(const int window, read_gguf_window(keys));
+  if (window == 0) return {};
+  WEIR_TRY(const auto local, read_gguf_local_layers(keys, spec.layers, kOlmoPattern));
+  RopeSpec rope;  // not stretched
+  rope.pairing = spec.ropes[0].pairing;
+  rope.dims = spec.ropes[0].dims;
+  WEIR_TRY(rope.theta, keys.number_or("rope.freq_base_swa", spec.ropes[0].theta));
+  set_olmo_windows(local, window, std::move(rope), spec);
   return {};
 }
 

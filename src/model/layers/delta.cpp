@@ -61,6 +61,7 @@ void DeltaNet::run(const Step& step, const Input& in, const Output& out) const {
                           .key_dim = spec.key_dim,
                           .value_dim = spec.value_dim,
                           .tap_count = spec.taps,
+                          .tiled = spec.tiled,
                           .query_starts = step.batch.query_starts,
                           .seq_lens = step.batch.seq_lens,
                           .state = {.base = step.kv.state_base,

@@ -6,40 +6,45 @@
 
 namespace weir::model {
 
-Workspace::Workspace(const load::ModelSpec& spec, backend::Backend& backend, std::int64_t max_rows)
-    : max_rows_(max_rows) {
+Workspace::Widths Workspace::widths(const load::ModelSpec& spec) {
+  Widths width = {};
   const std::int64_t q = static_cast<std::int64_t>(spec.heads) * spec.head_dim;
-  width_[kX] = spec.hidden;
-  if (spec.norm == load::NormKind::kLayer || spec.has_sparse_layers()) width_[kNormed] = spec.hidden;
-  if (spec.post_norms || spec.residual_scale != 1.0f) width_[kBranch] = spec.hidden;
-  width_[kQ] = width_[kAttended] = q;
-  width_[kK] = width_[kV] = static_cast<std::int64_t>(spec.kv_heads) * spec.head_dim;
-  if (spec.attention_gate) width_[kGate] = q;
+  width[kX] = spec.hidden;
+  if (spec.norm == load::NormKind::kLayer || spec.has_sparse_layers()) width[kNormed] = spec.hidden;
+  if (spec.post_norms || spec.residual_scale != 1.0f) width[kBranch] = spec.hidden;
+  width[kQ] = width[kAttended] = q;
+  width[kK] = width[kV] = static_cast<std::int64_t>(spec.kv_heads) * spec.head_dim;
+  if (spec.attention_gate) width[kGate] = q;
   const load::LatentSpec& latent = spec.latent;
   if (latent.rank > 0) {
     const std::int64_t heads = spec.heads;
-    width_[kAttended] = std::max(q, heads * latent.value_dim);
-    width_[kCompressedQ] = latent.query_rank;
-    width_[kLatent] = latent.rank + latent.rope_dim;
-    width_[kLatentQ] = heads * width_[kLatent];
-    width_[kLatentOut] = heads * latent.rank;
+    width[kAttended] = std::max(q, heads * latent.value_dim);
+    width[kCompressedQ] = latent.query_rank;
+    width[kLatent] = latent.rank + latent.rope_dim;
+    width[kLatentQ] = heads * width[kLatent];
+    width[kLatentOut] = heads * latent.rank;
   }
   const load::IndexerSpec& indexer = spec.indexer;
-  width_[kIndexQ] = static_cast<std::int64_t>(indexer.heads) * indexer.head_dim;
-  width_[kIndexK] = indexer.head_dim;
-  width_[kIndexWeights] = indexer.heads;
-  width_[kSelected] = indexer.positions;
+  width[kIndexQ] = static_cast<std::int64_t>(indexer.heads) * indexer.head_dim;
+  width[kIndexK] = indexer.head_dim;
+  width[kIndexWeights] = indexer.heads;
+  width[kSelected] = indexer.positions;
   const load::DeltaSpec& delta = spec.delta;
-  width_[kDeltaInputs] = delta.conv_width();
-  width_[kDeltaZ] = width_[kDeltaOut] = static_cast<std::int64_t>(delta.value_heads) * delta.value_dim;
-  width_[kDeltaRates] = 2 * static_cast<std::int64_t>(delta.value_heads);
-  width_[kInner] = std::max(spec.ffn, spec.experts.shared_ffn);
-  width_[kRouter] = spec.experts.count;
-  width_[kChosen] = width_[kExpertWeights] = spec.experts.used;
+  width[kDeltaInputs] = delta.conv_width();
+  width[kDeltaZ] = width[kDeltaOut] = static_cast<std::int64_t>(delta.value_heads) * delta.value_dim;
+  width[kDeltaRates] = 2 * static_cast<std::int64_t>(delta.value_heads);
+  width[kInner] = std::max(spec.ffn, spec.experts.shared_ffn);
+  width[kRouter] = spec.experts.count;
+  width[kChosen] = width[kExpertWeights] = spec.experts.used;
   if (spec.experts.shared_gate) {
-    width_[kShared] = spec.hidden;
-    width_[kSharedGate] = 1;
+    width[kShared] = spec.hidden;
+    width[kSharedGate] = 1;
   }
+  return width;
+}
+
+Workspace::Workspace(const load::ModelSpec& spec, backend::Backend& backend, std::int64_t max_rows)
+    : max_rows_(max_rows), width_(widths(spec)) {
   for (int slot = 0; slot < kSlots; ++slot) {
     const std::int64_t elements = max_rows * width_[slot];
     if (elements > 0) buffer_[slot] = backend.allocate(static_cast<std::size_t>(elements) * sizeof(float));

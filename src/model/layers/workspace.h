@@ -2,6 +2,7 @@
 // that the model has no use for has no width and is not there.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "backend/backend.h"
@@ -41,6 +42,9 @@ class Workspace {
     kSlots
   };
 
+  using Widths = std::array<std::int64_t, kSlots>;
+  static Widths widths(const load::ModelSpec& spec);
+
   Workspace(const load::ModelSpec& spec, backend::Backend& backend, std::int64_t max_rows);
 
   std::int64_t max_rows() const { return max_rows_; }
@@ -52,7 +56,7 @@ class Workspace {
  private:
   std::int64_t max_rows_;
   std::unique_ptr<backend::Buffer> buffer_[kSlots];
-  std::int64_t width_[kSlots] = {};
+  Widths width_ = {};
 };
 
 }  // namespace weir::model

@@ -309,13 +309,7 @@ Status CardSource::check(const ParallelLayout& layout) const {
   }
   if (!card_.spec.has_sparse_layers() && layout.dp > 1)
     return fail(ErrorCode::kUnsupported, "a dense model has no experts to spread: deploy more instances instead");
-  if (layout.devices() > 1 && hardware_.link_gbs <= 0 && hardware_.pcie_gbs <= 0)
-    return fail(ErrorCode::kUnsupported, "no link between devices of {} is known: give link_gbs", hardware_.name);
-  if (layout.devices() > hardware_.domain && hardware_.nic_gbit <= 0) {
-    return fail(ErrorCode::kUnsupported, "{} devices are more than the {} of a domain, and no network is known",
-                layout.devices(), hardware_.domain);
-  }
-  return {};
+  return check_links(hardware_, layout);
 }
 
 Status CardSource::check_backend() const {

@@ -55,6 +55,7 @@ Result<std::unique_ptr<StepModel>> make_step_model(const ModelCard& card, const 
                                                    const ParallelLayout& layout, const WeightTypes& types,
                                                    double kv_bits, const std::string& backend) {
   WEIR_RETURN_IF_ERROR(check_layout(card, layout));
+  WEIR_RETURN_IF_ERROR(check_links(hardware, layout));
   StepFacts facts = facts_of(card);
   const StepBits bits = step_bits(types, kv_bits);
   const RowKind kind = facts.dense() ? RowKind::kDense : RowKind::kMixture;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "plan/operators.h"
+
 namespace weir::plan {
 namespace {
 
@@ -105,15 +107,13 @@ StepFacts facts_of(const ModelCard& card) {
   }
   facts.experts = spec.experts.count;
   facts.experts_used = spec.experts.used;
+  const load::Mixer mixer = facts.latent ? load::Mixer::kLatent : load::Mixer::kAttention;
+  const AttentionCost expanded = attention_cost(spec, mixer, spec.heads, facts.kv_heads, false);
+  facts.kv_elements = expanded.kept;
+  facts.prefill_pair = expanded.pair;
   if (facts.latent) {
-    const load::LatentSpec& latent = spec.latent;
-    facts.kv_elements = latent.rank + latent.rope_dim;
     facts.kv_heads = 1;
-    facts.prefill_pair = static_cast<double>(spec.heads) * (latent.plain_dim + latent.rope_dim + latent.value_dim);
-    facts.decode_pair = static_cast<double>(spec.heads) * (2 * latent.rank + latent.rope_dim);
-  } else {
-    facts.kv_elements = 2.0 * facts.kv_heads * spec.head_dim;
-    facts.prefill_pair = 2.0 * spec.heads * spec.head_dim;
+    facts.decode_pair = attention_cost(spec, mixer, spec.heads, 1, true).pair;
   }
   return facts;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/operators.h"
+
 namespace weir::plan {
 namespace {
 
@@ -55,7 +57,8 @@ double seconds(double amount, double rate) {
 // Bytes per second and direction: the domain's links, or the network where the devices outnumber a domain.
 double link_rate(const Hardware& hardware, const ParallelLayout& layout) {
   const bool network = layout.stage_devices() > hardware.domain && hardware.nic_gbit > 0;
-  return std::max(1.0, network ? hardware.nic_gbit / 8 : hardware.link_gbs) * 1e9;
+  const double inside = hardware.link_gbs > 0 ? hardware.link_gbs : hardware.pcie_gbs;
+  return std::max(1.0, network ? hardware.nic_gbit / 8 : inside) * 1e9;
 }
 
 // All-reduce over tp devices moves each row 2 (tp - 1) / tp times, two times a layer; with attention groups the rows
@@ -114,7 +117,7 @@ StepTerms step_terms(const StepFacts& f, const Hardware& hardware, const Paralle
   terms[kTermDense] =
       1e3 * memory_loss(bits.linear) * seconds((dense_weights * bits.linear + f.head_weights * 16) / 8 / tp, bandwidth);
   if (f.experts > 0 && rows > 0) {
-    const double chosen = 1 - std::pow(1 - f.experts_used / f.experts, std::max(1.0, rows));
+    const double chosen = distinct_experts(f.experts, f.experts_used, std::max(1.0, rows)) / f.experts;
     terms[kTermExperts] =
         1e3 * memory_loss(bits.experts) * seconds(chosen * f.expert_weights * bits.experts / 8 / devices, bandwidth);
   }

@@ -111,11 +111,11 @@ void LinearLayers::run_wave(const ExpertsCall& call, const Needs& outer, const N
   // Worker w starts one place further on with every expert: experts with few panels keep different workers busy.
   const auto each_expert = [&](int64_t rows, auto&& multiply) {
     const int64_t panels = (rows + kPanel - 1) / kPanel;
+    for (int w = 0; w < pool_.threads(); ++w) shares_.open(w, static_cast<std::int32_t>(wave.size()));
     pool_.run([&](int w, int workers) {
-      int turn = w;
-      for (const Segment& s : wave) {
-        multiply(s, share(panels, turn, workers), w);
-        turn = turn + 1 == workers ? 0 : turn + 1;
+      while (const std::optional<WorkShares::Item> item = shares_.take(w)) {
+        const int turn = (item->owner + item->index) % workers;
+        multiply(wave[static_cast<std::size_t>(item->index)], share(panels, turn, workers), w);
       }
     });
   };
@@ -141,7 +141,7 @@ void LinearLayers::run_wave(const ExpertsCall& call, const Needs& outer, const N
                     .bias = bias_of(call.down, s, cols),
                     .y = out,
                     .accumulate = false},
-                   panels, s.first - base, s.a, w, {});
+                   panels, s.first - base, s.a, w);
   });
   pool_.run([&](int w, int workers) {
     const Range mine = column_share(cols, w, workers);

@@ -67,7 +67,11 @@ const Kernels& kernels_for(Isa isa) {
 }
 
 LinearLayers::LinearLayers(ThreadPool& pool, const Kernels& kernels, Compute compute)
-    : pool_(pool), kernels_(kernels), compute_(compute), workers_(static_cast<std::size_t>(pool.threads())) {
+    : pool_(pool),
+      kernels_(kernels),
+      compute_(compute),
+      workers_(static_cast<std::size_t>(pool.threads())),
+      shares_(pool.threads()) {
   for (Worker& worker : workers_)
     worker.scratch = Memory(std::max<std::size_t>(kGemmScratch, kExactBlocks * kBlock * kPanel * sizeof(float)));
 }
@@ -91,12 +95,15 @@ void LinearLayers::add_needs(const PackedWeight& weight, Needs* needs) const {
   needs->s_half |= has_min(weight.format()) && form.halves == 2;
 }
 
+// Even blocks: a small rest would read all weights for few rows.
 int64_t LinearLayers::rows_at_once(int64_t rows, int64_t cols, const Needs& needs) const {
+  int64_t most = kMaxRowsAtOnce;
   // Matrix tiles take a slice of the inputs at a time: however many there are, those of a slice fit a cache.
-  if (kernels_.bf16_gemm != nullptr && !needs.kind[kFloat]) return std::min(rows, kMaxRowsAtOnce);
-  const int64_t row_bytes = cols * (needs.kind[kFloat] ? 4 : needs.kind[kBf16] ? 2 * bf16_terms(cols) : 1);
-  const int64_t fitting = std::clamp<int64_t>(kActivationBytes / row_bytes, 48, kMaxRowsAtOnce);
-  return std::min(rows, fitting / 48 * 48);
+  if (kernels_.bf16_gemm == nullptr || needs.kind[kFloat]) {
+    const int64_t row_bytes = cols * (needs.kind[kFloat] ? 4 : needs.kind[kBf16] ? 2 * bf16_terms(cols) : 1);
+    most = std::clamp<int64_t>(kActivationBytes / row_bytes / 16 * 16, 48, kMaxRowsAtOnce);
+  }
+  return std::min(rows, round_up(group_rows(rows, most), 16));
 }
 
 LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, int64_t cols, std::byte* base,
@@ -214,8 +221,8 @@ void LinearLayers::place_bf16(const float* x, int64_t row, const Activations& to
   }
 }
 
-template <class F>
-void LinearLayers::for_row_blocks(const Input& input, const Needs& needs, F&& multiply) {
+template <class Items, class F>
+void LinearLayers::for_row_blocks(const Input& input, const Needs& needs, Items&& items, F&& multiply) {
   const int64_t rows = input.x.rows, cols = input.x.cols;
   if (rows == 0) return;
   const int64_t step = rows_at_once(rows, cols, needs);
@@ -230,22 +237,25 @@ void LinearLayers::for_row_blocks(const Input& input, const Needs& needs, F&& mu
   for (int64_t first = 0; first < rows; first += step) {
     const int64_t count = std::min(step, rows - first);
     std::size_t used = 0;
-    if (own) {
+    const Activations shared = plan(needs, count, cols, activations_.data(), &used);
+    for (int w = 0; w < pool_.threads(); ++w) shares_.open(w, static_cast<std::int32_t>(items(w, shared)));
+    if (!own) {
       pool_.run([&](int w, int workers) {
-        std::size_t ignored = 0;
-        const Activations a =
-            plan(needs, count, cols, activations_.data() + bytes * static_cast<std::size_t>(w), &ignored);
-        for (int64_t row = 0; row < count; ++row) prepare_row(input, first, row, a, workers_[w]);
-        multiply(w, workers, first, a);
+        const Range mine = share(count, w, workers);
+        for (int64_t row = mine.begin; row < mine.end; ++row) prepare_row(input, first, row, shared, workers_[w]);
       });
-      continue;
     }
-    const Activations a = plan(needs, count, cols, activations_.data(), &used);
-    pool_.run([&](int w, int workers) {
-      const Range mine = share(count, w, workers);
-      for (int64_t row = mine.begin; row < mine.end; ++row) prepare_row(input, first, row, a, workers_[w]);
+    pool_.run([&](int w, int) {
+      std::optional<WorkShares::Item> item = shares_.take(w);
+      if (!item) return;
+      Activations a = shared;
+      if (own) {
+        std::size_t ignored = 0;
+        a = plan(needs, count, cols, activations_.data() + bytes * static_cast<std::size_t>(w), &ignored);
+        for (int64_t row = 0; row < count; ++row) prepare_row(input, first, row, a, workers_[w]);
+      }
+      for (; item; item = shares_.take(w)) multiply(w, *item, first, a);
     });
-    pool_.run([&](int w, int workers) { multiply(w, workers, first, a); });
   }
 }
 
@@ -253,9 +263,19 @@ void LinearLayers::reserve_row(int64_t cols) {
   for (Worker& worker : workers_) grow(&worker.row, static_cast<std::size_t>(round_up(cols, kBlock)) * sizeof(float));
 }
 
+std::size_t LinearLayers::sum_bytes(int64_t rows) {
+  return static_cast<std::size_t>(2 * kGemmPanels * round_up(2 * rows, 16) * kPanel) * sizeof(float);
+}
+
 void LinearLayers::reserve_sums(int64_t rows) {
-  const auto bytes = static_cast<std::size_t>(2 * kGemmPanels * round_up(2 * rows, 16) * kPanel) * sizeof(float);
-  for (Worker& worker : workers_) grow(&worker.sums, bytes);
+  for (Worker& worker : workers_) grow(&worker.sums, sum_bytes(rows));
+}
+
+std::size_t LinearLayers::scratch_bytes(int threads, int64_t rows, int64_t cols) {
+  rows = std::min(rows, kMaxRowsAtOnce);
+  // A byte an input; a scale and a sum for each block of them.
+  const int64_t row_bytes = cols + cols / kBlock * 2 * static_cast<int64_t>(sizeof(float));
+  return static_cast<std::size_t>(threads) * sum_bytes(rows) + static_cast<std::size_t>(rows * row_bytes);
 }
 
 void LinearLayers::linear(const LinearCall& call) {
@@ -266,19 +286,35 @@ void LinearLayers::linear(const LinearCall& call) {
           output.y.cols, call.x.rows, output.weight->rows());
     add_needs(packed(*output.weight), &needs);
   }
-  for_row_blocks({call.x, call.norm_weight, call.norm_eps}, needs,
-                 [&](int w, int workers, int64_t first, const Activations& a) {
-                   const auto share_of = [&](const LinearOutput& output) {
-                     return share(packed(*output.weight).panels(), w, workers);
-                   };
-                   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-                     const LinearOutput& output = call.outputs[i];
-                     PanelRun after;
-                     if (i + 1 < call.outputs.size())
-                       after = first_run(packed(*call.outputs[i + 1].weight), share_of(call.outputs[i + 1]), a);
-                     multiply_share(output, share_of(output), first, a, w, after);
-                   }
-                 });
+  const int workers = pool_.threads();
+  const auto share_of = [&](std::size_t output, int w) {
+    return share(packed(*call.outputs[output].weight).panels(), w, workers);
+  };
+  const auto runs_of = [&](std::size_t output, int w, const Activations& a) {
+    return runs(packed(*call.outputs[output].weight), share_of(output, w), a);
+  };
+  struct Place {
+    std::size_t output = 0;
+    PanelRun run;
+  };
+  const auto place = [&](int w, int64_t index, const Activations& a) {
+    Place at;
+    for (int64_t count; index >= (count = runs_of(at.output, w, a)); index -= count) ++at.output;
+    at.run = run_at(packed(*call.outputs[at.output].weight), share_of(at.output, w), index, a);
+    return at;
+  };
+  for_row_blocks(
+      {call.x, call.norm_weight, call.norm_eps}, needs,
+      [&](int w, const Activations& a) {
+        int64_t count = 0;
+        for (std::size_t i = 0; i < call.outputs.size(); ++i) count += runs_of(i, w, a);
+        return count;
+      },
+      [&](int w, WorkShares::Item item, int64_t first, const Activations& a) {
+        const Place at = place(item.owner, item.index, a);
+        const std::int32_t next = shares_.next_own(w);
+        multiply_run(call.outputs[at.output], at.run, next < 0 ? PanelRun{} : place(w, next, a).run, first, a, w);
+      });
 }
 
 // Every worker does some heads alone: their matrices are small.
@@ -304,11 +340,14 @@ void LinearLayers::head_linear(const HeadLinearCall& call) {
   grow(&activations_, bytes * workers_.size());
   reserve_sums(step);
   reserve_row(cols);
-  pool_.run([&](int w, int workers) {
-    const Range mine = share(heads, w, workers);
+  const auto share_of = [&](int w) { return share(heads, w, pool_.threads()); };
+  for (int w = 0; w < pool_.threads(); ++w)
+    shares_.open(w, static_cast<std::int32_t>(share_of(w).end - share_of(w).begin));
+  pool_.run([&](int w, int) {
     std::byte* memory = activations_.data() + bytes * static_cast<std::size_t>(w);
     Worker& worker = workers_[static_cast<std::size_t>(w)];
-    for (int64_t head = mine.begin; head < mine.end; ++head) {
+    while (const std::optional<WorkShares::Item> item = shares_.take(w)) {
+      const int64_t head = share_of(item->owner).begin + item->index;
       const PackedWeight& weight = packed(*call.weights[static_cast<std::size_t>(head)]);
       const Input input = {{call.x.data + head * call.x_head, rows, cols, call.x.stride}, nullptr, 0.0f};
       const LinearOutput output = {
@@ -317,7 +356,7 @@ void LinearLayers::head_linear(const HeadLinearCall& call) {
         std::size_t ignored = 0;
         const Activations a = plan(needs, std::min(step, rows - first), cols, memory, &ignored);
         for (int64_t row = 0; row < a.rows; ++row) prepare_row(input, first, row, a, worker);
-        multiply_share(output, {0, weight.panels()}, first, a, w, {});
+        multiply_share(output, {0, weight.panels()}, first, a, w);
       }
     }
   });
@@ -331,10 +370,15 @@ void LinearLayers::gated_linear(const GatedLinearCall& call) {
   Needs needs;
   add_needs(gate, &needs);
   add_needs(up, &needs);
-  for_row_blocks({call.x, call.norm_weight, call.norm_eps}, needs,
-                 [&](int w, int workers, int64_t first, const Activations& a) {
-                   multiply_gated_share(call, share(gate.panels(), w, workers), first, a, w);
-                 });
+  const auto share_of = [&](int w) { return share(gate.panels(), w, pool_.threads()); };
+  for_row_blocks(
+      {call.x, call.norm_weight, call.norm_eps}, needs,
+      [&](int w, const Activations& a) { return runs(gate, share_of(w), a); },
+      [&](int w, WorkShares::Item item, int64_t first, const Activations& a) {
+        const PanelRun run = run_at(gate, share_of(item.owner), item.index, a);
+        const std::int32_t next = shares_.next_own(w);
+        multiply_gated_run(call, run, next < 0 ? PanelRun{} : run_at(gate, share_of(w), next, a), first, a, w);
+      });
 }
 
 void LinearLayers::embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out) {

@@ -2,10 +2,11 @@
 //
 // Work is split over panels of 16 outputs, the same share for each worker at every call. A worker takes a run of panels
 // at a time, some blocks of each in turn, and asks memory for the blocks that come next in all of them: memory is read
-// in several streams, as fast as it can be. Rows are taken in groups small enough for registers, so a panel is decoded
-// once per group and read from memory once per call. No sum is ever split over workers, and a row's sums take the same
-// steps in every tile shape: results do not depend on the number of rows or threads. Two forks per call: one prepares
-// the activations, one multiplies. With very few rows each worker prepares its own copy instead.
+// in several streams, as fast as it can be. Who is done with its share helps others with theirs, a run at a time. Rows
+// are taken in groups small enough for registers, so a panel is decoded once per group and read from memory once per
+// call. No sum is ever split over workers, and a row's sums take the same steps in every tile shape: results do not
+// depend on the number of rows or threads. Two forks per call: one prepares the activations, one multiplies. With very
+// few rows each worker prepares its own copy instead.
 #pragma once
 
 #include <span>
@@ -16,6 +17,7 @@
 #include "backend/cpu/linear/kernels.h"
 #include "backend/cpu/linear/packed_weight.h"
 #include "backend/cpu/memory.h"
+#include "backend/cpu/work_shares.h"
 #include "base/thread_pool.h"
 
 namespace weir::backend::cpu::linear {
@@ -32,6 +34,8 @@ class LinearLayers {
   void head_linear(const HeadLinearCall& call);
   void embed(const LinearWeight& table, std::span<const TokenId> ids, float scale, Matrix<float> out);
   void rms_norm(Matrix<const float> x, const float* weight, float eps, Matrix<float> out, bool accumulate);
+
+  static std::size_t scratch_bytes(int threads, std::int64_t rows, std::int64_t cols);  // see cpu_backend.h
 
  private:
   // How activations enter the product with a weight.
@@ -101,18 +105,25 @@ class LinearLayers {
   Activations plan(const Needs& needs, std::int64_t rows, std::int64_t cols, std::byte* base, std::size_t* bytes) const;
   void prepare_row(const Input& input, std::int64_t first, std::int64_t row, const Activations& to,
                    Worker& worker) const;
-  // Runs multiply(worker, workers, first row, activations) for blocks of rows of the input.
-  template <class F>
-  void for_row_blocks(const Input& input, const Needs& needs, F&& multiply);
+  // For blocks of rows of the input: runs multiply(worker, item, first row, activations) for every item of
+  // items(worker, activations) of each worker.
+  template <class Items, class F>
+  void for_row_blocks(const Input& input, const Needs& needs, Items&& items, F&& multiply);
   void reserve_row(std::int64_t cols);
+  static std::size_t sum_bytes(std::int64_t rows);
   void reserve_sums(std::int64_t rows);
 
-  // multiply.cpp: a worker's panels of an output, for rows that stand in y from `first` on. `after`: what the worker
-  // does next, to be read ahead.
-  std::int64_t run_panels(Kind kind, const Activations& a) const;
-  PanelRun first_run(const PackedWeight& weight, Range panels, const Activations& a) const;
-  void multiply_share(const LinearOutput& output, Range panels, std::int64_t first, const Activations& a, int w,
-                      const PanelRun& after);
+  // multiply.cpp: panels of an output, for rows that stand in y from `first` on. `next`: what the worker does next, to
+  // be read ahead.
+  std::int64_t most_panels(Kind kind, const Activations& a) const;
+  // A share is cut into runs of nearly the same size.
+  std::int64_t runs(const PackedWeight& weight, Range panels, const Activations& a) const;
+  PanelRun run_at(const PackedWeight& weight, Range panels, std::int64_t index, const Activations& a) const;
+  void multiply_run(const LinearOutput& output, const PanelRun& run, const PanelRun& next, std::int64_t first,
+                    const Activations& a, int w);
+  void multiply_gated_run(const GatedLinearCall& call, const PanelRun& run, const PanelRun& next, std::int64_t first,
+                          const Activations& a, int w);
+  void multiply_share(const LinearOutput& output, Range panels, std::int64_t first, const Activations& a, int w);
   void multiply_gated_share(const GatedLinearCall& call, Range panels, std::int64_t first, const Activations& a, int w);
   // Sums of a run's panels against all rows of `a`: [count][a.sum_rows][16].
   // `done` hears when they are there, in one piece or by and by.
@@ -139,6 +150,7 @@ class LinearLayers {
   const Kernels& kernels_;
   const Compute compute_;
   std::vector<Worker> workers_;
+  WorkShares shares_;
   Memory activations_;
   ExpertScratch experts_;
 };

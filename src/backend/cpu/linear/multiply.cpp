@@ -74,18 +74,26 @@ GroupsDone groups_done(const F& store) {
 
 }  // namespace
 
-int64_t LinearLayers::run_panels(Kind kind, const Activations& a) const {
+int64_t LinearLayers::most_panels(Kind kind, const Activations& a) const {
   if (!a.gemm[kind]) return kRunPanels;
   return kind == kQuant ? kGemmPanels / kernels_.gemm_panels * kernels_.gemm_panels : kGemmPanels;
 }
 
-// A share is cut into runs of nearly the same size.
-LinearLayers::PanelRun LinearLayers::first_run(const PackedWeight& weight, Range panels, const Activations& a) const {
+int64_t LinearLayers::runs(const PackedWeight& weight, Range panels, const Activations& a) const {
+  const int64_t most = most_panels(kind_of(weight), a);
+  return (panels.end - panels.begin + most - 1) / most;
+}
+
+// In units of as many panels as the kernel likes to have together.
+LinearLayers::PanelRun LinearLayers::run_at(const PackedWeight& weight, Range panels, int64_t index,
+                                            const Activations& a) const {
   const Kind kind = kind_of(weight);
-  const int64_t count = panels.end - panels.begin, most = run_panels(kind, a);
-  if (count == 0) return {};
-  const int64_t runs = (count + most - 1) / most, unit = kind == kQuant && a.gemm[kind] ? kernels_.gemm_panels : 1;
-  return {&weight, panels.begin, std::min(count, (count + runs * unit - 1) / (runs * unit) * unit)};
+  const int64_t count = panels.end - panels.begin;
+  const int64_t unit = kind == kQuant && a.gemm[kind] ? kernels_.gemm_panels : 1;
+  const Range units =
+      share((count + unit - 1) / unit, static_cast<int>(index), static_cast<int>(runs(weight, panels, a)));
+  const int64_t begin = units.begin * unit;
+  return {&weight, panels.begin + begin, std::min(units.end * unit, count) - begin};
 }
 
 template <class F>
@@ -275,47 +283,39 @@ void LinearLayers::multiply(const PanelRun& run, const PanelRun& next, const Act
   if (done.call != nullptr && (two_terms || !gemm)) done.call(done.context, 0, (a.rows + kTileRows - 1) / kTileRows);
 }
 
-void LinearLayers::multiply_share(const LinearOutput& output, Range panels, int64_t first, const Activations& a, int w,
-                                  const PanelRun& after) {
+void LinearLayers::multiply_run(const LinearOutput& output, const PanelRun& run, const PanelRun& next, int64_t first,
+                                const Activations& a, int w) {
   Worker& worker = workers_[static_cast<std::size_t>(w)];
-  const PackedWeight& weight = packed(*output.weight);
   float* sums = floats(worker.sums);
-  PanelRun run = first_run(weight, panels, a);
   const auto store = [&](int64_t row, int64_t rows) {
     const int64_t column = run.panel * kPanel;
     const StoreTile tile = {.sums = sums + row * kPanel,
                             .sums_stride = a.sum_rows * kPanel,
                             .rows = std::min(rows, a.rows - row),
-                            .outputs = std::min(run.count * kPanel, weight.rows() - column),
+                            .outputs = std::min(run.count * kPanel, run.weight->rows() - column),
                             .bias = output.bias == nullptr ? nullptr : output.bias + column,
                             .accumulate = output.accumulate,
                             .y = output.y.row(first + row) + column,
                             .stride = output.y.stride};
     kernels_.store(&tile);
   };
-  while (run.weight != nullptr) {
-    const PanelRun next = first_run(weight, {run.panel + run.count, panels.end}, a);
-    multiply(run, next.weight == nullptr ? after : next, a, worker, sums, groups_done(store));
-    run = next;
-  }
+  multiply(run, next, a, worker, sums, groups_done(store));
 }
 
-void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panels, int64_t first, const Activations& a,
-                                        int w) {
+void LinearLayers::multiply_gated_run(const GatedLinearCall& call, const PanelRun& run, const PanelRun& next,
+                                      int64_t first, const Activations& a, int w) {
   Worker& worker = workers_[static_cast<std::size_t>(w)];
-  const PackedWeight& gate = packed(*call.gate);
-  const PackedWeight& up = packed(*call.up);
+  const PanelRun same_of_up = {&packed(*call.up), run.panel, run.count};
   const int64_t stride = a.sum_rows * kPanel;
   float* gate_sums = floats(worker.sums);
   float* up_sums = gate_sums + kGemmPanels * stride;
-  PanelRun run = first_run(gate, panels, a);
   const auto store = [&](int64_t row, int64_t rows) {
     const int64_t column = run.panel * kPanel;
     const GatedStoreTile tile = {.gate = gate_sums + row * kPanel,
                                  .up = up_sums + row * kPanel,
                                  .sums_stride = stride,
                                  .rows = std::min(rows, a.rows - row),
-                                 .outputs = std::min(run.count * kPanel, gate.rows() - column),
+                                 .outputs = std::min(run.count * kPanel, run.weight->rows() - column),
                                  .gate_bias = call.gate_bias == nullptr ? nullptr : call.gate_bias + column,
                                  .up_bias = call.up_bias == nullptr ? nullptr : call.up_bias + column,
                                  .activation = static_cast<int>(call.activation),
@@ -325,12 +325,27 @@ void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panel
                                  .stride = call.y.stride};
     kernels_.store_gated(&tile);
   };
-  while (run.weight != nullptr) {
-    const PanelRun same_of_up = {&up, run.panel, run.count};
-    const PanelRun next = first_run(gate, {run.panel + run.count, panels.end}, a);
-    multiply(run, same_of_up, a, worker, gate_sums, {});
-    multiply(same_of_up, next, a, worker, up_sums, groups_done(store));
-    run = next;
+  multiply(run, same_of_up, a, worker, gate_sums, {});
+  multiply(same_of_up, next, a, worker, up_sums, groups_done(store));
+}
+
+void LinearLayers::multiply_share(const LinearOutput& output, Range panels, int64_t first, const Activations& a,
+                                  int w) {
+  const PackedWeight& weight = packed(*output.weight);
+  const int64_t count = runs(weight, panels, a);
+  for (int64_t i = 0; i < count; ++i) {
+    const PanelRun next = i + 1 < count ? run_at(weight, panels, i + 1, a) : PanelRun{};
+    multiply_run(output, run_at(weight, panels, i, a), next, first, a, w);
+  }
+}
+
+void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panels, int64_t first, const Activations& a,
+                                        int w) {
+  const PackedWeight& gate = packed(*call.gate);
+  const int64_t count = runs(gate, panels, a);
+  for (int64_t i = 0; i < count; ++i) {
+    const PanelRun next = i + 1 < count ? run_at(gate, panels, i + 1, a) : PanelRun{};
+    multiply_gated_run(call, run_at(gate, panels, i, a), next, first, a, w);
   }
 }
 

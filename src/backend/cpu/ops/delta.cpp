@@ -150,7 +150,7 @@ class Delta {
   }
 
   void run_head(std::int64_t s, std::int64_t head, float* scratch) const {
-    const std::int64_t key_head = head / (call_.value_heads / call_.key_heads);
+    const std::int64_t key_head = call_.tiled ? head % call_.key_heads : head / (call_.value_heads / call_.key_heads);
     if (row_count(s) == 0) return;
     DeltaStep step;
     step.key_dim = call_.key_dim;
