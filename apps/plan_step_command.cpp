@@ -13,7 +13,7 @@ struct Arguments {
   plan::StepQuestion question;
 };
 
-Result<plan::Report> run(Arguments arguments) {
+Result<plan::Report> answer_step(Arguments arguments) {
   plan::StepQuestion& question = arguments.question;
   WEIR_TRY(question.card, plan::read_model_card(arguments.model));
   WEIR_TRY(question.hardware, plan::find_hardware(arguments.gpu));
@@ -28,7 +28,7 @@ Result<plan::Report> run(Arguments arguments) {
 
 void add_plan_step(CLI::App& plan, int& status) {
   const auto [command, arguments] = add_report<Arguments>(
-      plan, status, "step", "TTFT and TPOT under a constant number of requests, term by term", run);
+      plan, status, "step", "TTFT and TPOT under a constant number of requests, term by term", answer_step);
   plan::StepQuestion& q = arguments->question;
   command->add_option("MODEL", arguments->model, "folder, config.json, GGUF or a known model's name")->required();
   command->add_option("--gpu", arguments->gpu, "hardware: a known name, or with fields by hand")->capture_default_str();

@@ -170,9 +170,10 @@ double worst_error(const Problem& p, const std::vector<double>& x, const std::ve
   for (std::int64_t t = 0; t < p.tokens; ++t) {
     for (std::int64_t r = 0; r < p.rows; ++r) {
       double sum = 0, size = 1e-30;
+      const float* weights = w.data() + r * p.cols;
+      const double* inputs = x.data() + t * p.cols;
       for (std::int64_t k = 0; k < p.cols; ++k) {
-        const double product =
-            double{w[static_cast<std::size_t>(r * p.cols + k)]} * x[static_cast<std::size_t>(t * p.cols + k)];
+        const double product = double{weights[k]} * inputs[k];
         sum += product;
         size += std::abs(product);
       }

@@ -142,6 +142,16 @@ class Arena {
                                          : tensor::f32_from_bf16(half);
   }
 
+  // A head's keys or values of positions [from, to), each where its position is; before `from` zeros.
+  std::vector<float> stored_rows(int sequence, bool value, int head, int from, int to) const {
+    const int size = value ? shape_.value_size() : shape_.dim;
+    std::vector<float> rows(static_cast<std::size_t>(from) * static_cast<std::size_t>(size));
+    rows.reserve(static_cast<std::size_t>(to) * static_cast<std::size_t>(size));
+    for (int position = from; position < to; ++position)
+      for (int d = 0; d < size; ++d) rows.push_back(stored(sequence, value, head, position, d));
+    return rows;
+  }
+
   std::int32_t* table(int sequence) { return tables_.data() + sequence * max_blocks_; }
   Matrix<const std::int32_t> tables() const {
     return {tables_.data(), static_cast<std::int64_t>(tables_.size()) / max_blocks_, max_blocks_};
@@ -199,6 +209,12 @@ std::vector<double> expected(const Shape& shape, const Arena& arena, const std::
   std::vector<double> out;
   for (int s = 0; s < static_cast<int>(batch.size()); ++s) {
     const Sequence& sequence = batch[static_cast<std::size_t>(s)];
+    const int from = shape.window > 0 ? std::max(0, sequence.length - sequence.queries + 1 - shape.window) : 0;
+    std::vector<std::vector<float>> keys, values;
+    for (int head = 0; head < shape.kv_heads && sequence.queries > 0; ++head) {
+      keys.push_back(arena.stored_rows(s, false, head, from, sequence.length));
+      values.push_back(arena.stored_rows(s, true, head, from, sequence.length));
+    }
     for (int p = sequence.length - sequence.queries; p < sequence.length; ++p) {
       const auto q = random_row(sequence.seed, p, 0, shape.width());
       for (int head = 0; head < shape.heads; ++head) {
@@ -207,11 +223,13 @@ std::vector<double> expected(const Shape& shape, const Arena& arena, const std::
         const int first = shape.window > 0 ? std::max(0, p + 1 - shape.window) : 0;
         std::vector<std::int32_t> seen = selection(shape, sequence.seed, p);
         seen.erase(seen.begin(), std::lower_bound(seen.begin(), seen.end(), first));
+        const float* query = q.data() + std::int64_t{head} * shape.dim;
+        const float* key_rows = keys[static_cast<std::size_t>(kv_head)].data();
+        const float* value_rows = values[static_cast<std::size_t>(kv_head)].data();
         for (const int t : seen) {
+          const float* key = key_rows + std::int64_t{t} * shape.dim;
           double score = 0;
-          for (int d = 0; d < shape.dim; ++d) {
-            score += double{q[static_cast<std::size_t>(head * shape.dim + d)]} * arena.stored(s, false, kv_head, t, d);
-          }
+          for (int d = 0; d < shape.dim; ++d) score += double{query[d]} * double{key[d]};
           score *= double{kScale};
           if (shape.softcap > 0) score = shape.softcap * std::tanh(score / shape.softcap);
           weights.push_back(score);
@@ -221,8 +239,10 @@ std::vector<double> expected(const Shape& shape, const Arena& arena, const std::
         double sum = shape.sinks.empty() ? 0.0 : std::exp(shape.sinks[static_cast<std::size_t>(head)] - top);
         for (double& w : weights) sum += w = std::exp(w - top);
         for (std::size_t i = 0; i < seen.size(); ++i) {
-          for (int d = 0; d < shape.value_size(); ++d)
-            result[static_cast<std::size_t>(d)] += weights[i] / sum * arena.stored(s, true, kv_head, seen[i], d);
+          const float* value = value_rows + std::int64_t{seen[i]} * shape.value_size();
+          const double share = weights[i] / sum;
+          double* to = result.data();
+          for (int d = 0; d < shape.value_size(); ++d) to[d] += share * double{value[d]};
         }
         out.insert(out.end(), result.begin(), result.end());
       }
