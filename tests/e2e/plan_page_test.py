@@ -5,35 +5,36 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 from browser import Browser
-from weir_server import HOST, PATIENCE_S, end_with_parent, free_port, program
+from weir_server import HOST, PATIENCE_S, announced_port, end_with_parent, program
 
 
 class PlanServer:
     def __init__(self):
-        self.port = free_port()
+        self.port = None
+        self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [program(), "plan", "serve", "--host", HOST, "--port", str(self.port)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=end_with_parent,
+            [program(), "plan", "serve", "--host", HOST, "--port", "0"],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=end_with_parent,
         )
 
     def __enter__(self):
         deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                if self.ask("GET", "/")[0] == 200:
-                    return self
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise
+        while not self.port:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError("weir plan serve is not ready")
             time.sleep(0.05)
+            self.port = announced_port(self.log)
+        return self
 
     def __exit__(self, kind, *_):
         self.process.terminate()
         status = self.process.wait(30)
+        self.log.close()
         if kind is None and status != 0:
             raise AssertionError(f"weir plan serve ended with {status}")
 

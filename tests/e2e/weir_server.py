@@ -48,6 +48,17 @@ def free_port():
         return s.getsockname()[1]
 
 
+def written(log):
+    """What stands in the file so far, without moving the place where its writer goes on."""
+    return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0).decode("utf-8", "replace")
+
+
+def announced_port(log):
+    """The port that a server says it is ready at. With --port 0 it chooses one that nobody else can take before it does."""
+    ready = re.search(r" ready +http://[^/ ]+:(\d+)", written(log))
+    return int(ready[1]) if ready else None
+
+
 def end_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
@@ -67,11 +78,11 @@ class Server:
     """`with Server(model, "--block-size", 1) as server:`; leaving the block stops it and checks that it ended well."""
 
     def __init__(self, model, *arguments, env=None, key=None):
-        self.port = free_port()
+        self.port = None
         self.headers = {"Authorization": f"Bearer {key}"} if key else {}
         arguments += ("--api-key", key) if key else ()
         self.log = tempfile.TemporaryFile()
-        command = [program(), "serve", str(model), "--host", HOST, "--port", str(self.port), *map(str, arguments)]
+        command = [program(), "serve", str(model), "--host", HOST, "--port", "0", *map(str, arguments)]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -88,8 +99,9 @@ class Server:
         while True:
             if self.process.poll() is not None:
                 raise AssertionError(f"weir {self.command}\nended with {self.process.returncode}:\n{self.output()}")
+            self.port = announced_port(self.log)
             try:
-                if self.get("/health").status == 200:
+                if self.port and self.get("/health").status == 200:
                     return self
             except OSError:
                 pass
@@ -126,8 +138,7 @@ class Server:
 
     def output(self):
         if not self.log.closed:
-            self.log.seek(0)
-            self.said = self.log.read().decode("utf-8", "replace")
+            self.said = written(self.log)
         return self.said[-20000:]
 
     # ---------------------------------------------------------------------------------------- HTTP
