@@ -5,6 +5,8 @@
 //   Kimi K2          <|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|>
 //   Mistral          [TOOL_CALLS]NAME[ARGS]{...}, with [CALL_ID]id before [ARGS] or not; or a list of JSON calls
 //   Llama 3.1, functionary  <function=NAME>{...}</function>
+//   Solar Open       <|tool_call:begin|>ID<|tool_call:name|>NAME<|tool_call:args|>{...}<|tool_call:end|>
+//   functionary 3.2  >>>NAME\n{...}, and >>>all\n before text; the prompt ends with the first >>>
 //   GLM-4            NAME\n{...} at the start of the reply, no marks around
 #include "text/parse/notation.h"
 
@@ -138,6 +140,39 @@ class KimiCalls final : public SectionedCalls {
   Markers arguments_{{std::string(kArguments)}};
 };
 
+class SolarCalls final : public SectionedCalls {
+ public:
+  SolarCalls()
+      : SectionedCalls({"<|begin|>assistant<|tool_calls|>", "<|tool_calls|>"}, "<|tool_call:begin|>", "<|calls|>") {}
+
+  std::vector<std::string> inner_markers() const override {
+    auto all = SectionedCalls::inner_markers();
+    all.insert(all.end(), {name_.texts()[0], arguments_.texts()[0], std::string(kEnd)});
+    return all;
+  }
+
+ protected:
+  Task<bool> one(Calls& calls) const override {
+    Source& in = calls.in;
+    const auto id = co_await take_name(in, name_);
+    if (!id) co_return false;
+    in.drop(name_.texts()[0].size());
+    const auto name = co_await take_name(in, arguments_);
+    if (!name) co_return false;
+    in.drop(arguments_.texts()[0].size());
+    const bool ok = co_await call_with_object(calls, std::string(trim(*name)), std::string(trim(*id)));
+    if (!ok) co_return false;
+    co_await skip_space(in);
+    co_await take_text(in, kEnd);
+    in.settle();
+    co_return true;
+  }
+
+ private:
+  static constexpr std::string_view kEnd = "<|tool_call:end|>";
+  Markers name_{{"<|tool_call:name|>"}}, arguments_{{"<|tool_call:args|>"}};
+};
+
 class MistralCalls final : public ToolNotation {
  public:
   MistralCalls() : ToolNotation({"[TOOL_CALLS]"}), list_(make_notation(JsonNotation{.opens = opens(), .closes = {}})) {}
@@ -189,10 +224,12 @@ class FunctionTagCalls final : public ToolNotation {
   Markers name_end_{{">"}};
 };
 
-// A tool's name alone on the first line of a reply, its arguments below.
+// A tool's name alone on the first line of a reply or after a marker, its arguments below. `text_name`: the name that
+// text goes by, "" if it has none.
 class FirstLineCalls final : public ToolNotation {
  public:
-  FirstLineCalls() : ToolNotation({}) {}
+  FirstLineCalls(std::vector<std::string> opens, std::string text_name)
+      : ToolNotation(std::move(opens)), text_name_(std::move(text_name)) {}
 
   std::string_view bare_starts() const override {
     return "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
@@ -202,23 +239,39 @@ class FirstLineCalls final : public ToolNotation {
     Source& in = calls.in;
     std::string name;
     while (true) {
-      const bool goes_on = name.size() <= kMaxNameBytes && co_await in.has() && !is_space(in.peek());
+      // A marker may follow a text's first word.
+      const bool goes_on =
+          name.size() <= kMaxNameBytes && co_await in.has() && !is_space(in.peek()) && in.peek() != '>';
       if (!goes_on) break;
       name += in.take();
     }
-    const bool line_ends = calls.schemas.has(name) && co_await take_text(in, "\n");
+    const bool text = !text_name_.empty() && name == text_name_;
+    const bool line_ends = (text || calls.schemas.has(name)) && co_await take_text(in, "\n");
     if (!line_ends) co_return false;
-    const bool ok = co_await call_with_object(calls, std::move(name), {});
-    if (!ok) co_return false;
+    if (!text) {
+      const bool ok = co_await call_with_object(calls, std::move(name), {});
+      if (!ok) co_return false;
+    }
     in.settle();
     co_return true;
   }
+
+ private:
+  std::string text_name_;
 };
 
 }  // namespace
 
 NotationPtr first_line_notation() {
-  return std::make_shared<FirstLineCalls>();
+  return std::make_shared<FirstLineCalls>(std::vector<std::string>(), "");
+}
+
+NotationPtr recipient_notation() {
+  return std::make_shared<FirstLineCalls>(std::vector<std::string>{">>>"}, "all");
+}
+
+NotationPtr solar_notation() {
+  return std::make_shared<SolarCalls>();
 }
 
 NotationPtr deepseek_notation() {
