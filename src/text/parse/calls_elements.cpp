@@ -84,6 +84,7 @@ class ElementCalls final : public ToolNotation {
     const ValueTypes types = types_of_schema(schema);
     std::string text, elements;
     std::size_t count = 0;
+    const bool ambiguous = types.array == types.object;
     bool list = types.array && !types.object;
     while (true) {
       const bool goes_on = co_await in.has();
@@ -101,7 +102,7 @@ class ElementCalls final : public ToolNotation {
       const auto inner = co_await open_tag(in);
       // Between elements there is nothing but white space.
       if (!inner || depth == kMaxDepth || !trim(text).empty()) co_return std::nullopt;
-      if (count == 0 && !types.object && !types.array) list = *inner == "item";
+      if (count == 0 && ambiguous) list = *inner == "item";
       const Json* inner_schema = list ? element_of_schema(schema) : member_of_schema(schema, *inner);
       const auto value = co_await element(in, *inner, inner_schema, depth + 1);
       if (!value) co_return std::nullopt;

@@ -40,10 +40,18 @@ class JsonCalls final : public ToolNotation {
         form_(notation.form),
         closes_(notation.closes),
         bare_(notation.bare),
-        python_(notation.python) {}
+        python_(notation.python),
+        in_reasoning_(notation.in_reasoning) {}
 
   std::string_view bare_starts() const override { return bare_ ? "{[" : ""; }
   std::vector<std::string> inner_markers() const override { return closes_.texts(); }
+  std::vector<std::string> ends_of_reasoning() const override {
+    std::vector<std::string> all;
+    if (in_reasoning_) {
+      for (const auto& open : opens()) all.insert(all.end(), {open + "{\"name\": \"", open + "\n{\"name\": \""});
+    }
+    return all;
+  }
 
   Task<bool> read(Calls& calls, int open) const override {
     Source& in = calls.in;
@@ -81,7 +89,7 @@ class JsonCalls final : public ToolNotation {
  private:
   JsonCall form_;
   Markers closes_;
-  bool bare_, python_;
+  bool bare_, python_, in_reasoning_;
 };
 
 class PythonCalls final : public ToolNotation {

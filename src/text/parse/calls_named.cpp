@@ -28,16 +28,23 @@ Task<bool> call_with_object(Calls& calls, std::string name, std::string id) {
   co_return co_await stream_object(calls);
 }
 
-// Calls between `call_open` and `call_close` until `section_close`.
+// Calls that begin with `call_open`, until `section_close`. `bare`: models leave the section's marker out now and then.
 class SectionedCalls : public ToolNotation {
  public:
-  SectionedCalls(std::vector<std::string> section_opens, std::string call_open, std::string section_close)
-      : ToolNotation(std::move(section_opens)), steps_({std::move(call_open), std::move(section_close)}) {}
+  SectionedCalls(std::vector<std::string> section_opens, std::string call_open, std::string section_close,
+                 bool bare = false)
+      : ToolNotation(all_opens(section_opens, bare ? call_open : "")),
+        bare_open_(bare ? static_cast<int>(section_opens.size()) : -1),
+        steps_({std::move(call_open), std::move(section_close)}) {}
 
   std::vector<std::string> inner_markers() const override { return steps_.texts(); }
 
-  Task<bool> read(Calls& calls, int) const override {
+  Task<bool> read(Calls& calls, int open) const override {
     bool any = false;
+    if (open >= 0 && open == bare_open_) {
+      any = co_await one(calls);
+      if (!any) co_return false;
+    }
     while (true) {
       const bool goes_on = co_await skip_space(calls.in);
       if (!goes_on) break;
@@ -56,6 +63,12 @@ class SectionedCalls : public ToolNotation {
   virtual Task<bool> one(Calls& calls) const = 0;
 
  private:
+  static std::vector<std::string> all_opens(std::vector<std::string> opens, const std::string& call_open) {
+    if (!call_open.empty()) opens.push_back(call_open);
+    return opens;
+  }
+
+  int bare_open_;  // -1: none
   Markers steps_;
 };
 
@@ -109,9 +122,9 @@ class KimiCalls final : public SectionedCalls {
  public:
   KimiCalls()
       : SectionedCalls({"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"}, "<|tool_call_begin|>",
-                       "<|tool_calls_section_end|>") {}
+                       "<|tool_calls_section_end|>", true) {}
 
-  bool ends_reasoning() const override { return true; }
+  std::vector<std::string> ends_of_reasoning() const override { return opens(); }
   std::vector<std::string> inner_markers() const override {
     auto all = SectionedCalls::inner_markers();
     all.insert(all.end(), {std::string(kArguments), std::string(kEnd)});

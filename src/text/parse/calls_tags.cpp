@@ -118,6 +118,12 @@ class TagCalls final : public ToolNotation {
     return all;
   }
 
+  std::vector<std::string> ends_of_reasoning() const override {
+    std::vector<std::string> all;
+    for (const auto& open : n_.section_opens) all.insert(all.end(), {open + n_.call_open, open + "\n" + n_.call_open});
+    return all;
+  }
+
   Task<bool> read(Calls& calls, int open) const override {
     Source& in = calls.in;
     const bool in_section = open >= 0 && static_cast<std::size_t>(open) < section_opens_;

@@ -52,7 +52,7 @@ const std::vector<ReasoningNotation>& reasoning_notations() {
        false},
       {"mistral", {"[THINK]"}, {"[/THINK]"}, {}, {}, false},
       {"seed_oss", {"<seed:think>"}, {"</seed:think>"}, {}, {}, false},
-      {"gemma4", {"<|channel>thought\n"}, {"<channel|>"}, {}, {}, false},
+      {"gemma4", {"<|channel>thought"}, {"<channel|>"}, {}, {}, false},
       {"cohere_command3",
        {"<|START_THINKING|>"},
        {"<|END_THINKING|>"},
@@ -184,7 +184,8 @@ struct NamedNotation {
 // By vLLM's names where it has one.
 const std::vector<NamedNotation>& tool_notations() {
   static const std::vector<NamedNotation> all = [] {
-    const auto hermes = json({"<tool_call>"}, {"</tool_call>"});
+    const auto hermes =
+        make_notation(JsonNotation{.opens = {"<tool_call>"}, .closes = {"</tool_call>"}, .in_reasoning = true});
     const auto lists = json({"<tool_calls>"}, {"</tool_calls>"});
     const auto llama3 = make_notation(
         JsonNotation{.opens = {"<|python_tag|>"}, .closes = {}, .form = JsonCall::kNamedFull, .bare = true});
@@ -265,7 +266,8 @@ const std::vector<NamedNotation>& tool_notations() {
                                             .bare = true})},
         {"cohere_command3", cohere},
         {"cohere_command4", cohere},
-        {"command_r", make_notation(JsonNotation{.opens = {"Action: ```json", "Action:```json"}, .closes = {"```"}})},
+        {"command_r", make_notation(JsonNotation{.opens = {"Action: ```json", "Action:```json", "Action:\n```json"},
+                                                 .closes = {"```"}})},
         {"gigachat3",
          json({"<|function_call|>", "<|message_sep|>\n\nfunction call<|role_sep|>\n", "function call<|role_sep|>\n"},
               {})},

@@ -29,8 +29,13 @@ std::string word_after(std::string_view text, std::string_view marker) {
   return std::string(text.substr(0, text.find_first_of(" \t\r\n<")));
 }
 
+// Models correct themselves in a header: of two channels the last counts. What goes to these two goes to nobody else.
 Header parse_header(std::string_view text) {
-  return {word_after(text, "<|channel|>"), word_after(text, "to=")};
+  const auto channel = text.rfind("<|channel|>");
+  Header header{channel == std::string_view::npos ? "" : word_after(text.substr(channel), "<|channel|>"),
+                word_after(text, "to=")};
+  if (header.recipient == "assistant" || header.recipient == "user") header.recipient.clear();
+  return header;
 }
 
 class Reader {

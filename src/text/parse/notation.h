@@ -19,8 +19,9 @@ class ToolNotation {
   const std::vector<std::string>& opens() const { return opens_; }
   // At the start of a reply, one of these bytes may begin calls without a marker.
   virtual std::string_view bare_starts() const { return {}; }
-  // Whether an opening marker may also stand inside the reasoning, which then ends there.
-  virtual bool ends_reasoning() const { return false; }
+  // Beginnings of calls that end a reasoning which nothing else has ended: models forget that now and then. Longer than
+  // a marker where reasoning may speak of one.
+  virtual std::vector<std::string> ends_of_reasoning() const { return {}; }
   // The markers inside calls.
   virtual std::vector<std::string> inner_markers() const { return {}; }
 
@@ -38,8 +39,9 @@ struct JsonNotation {
   std::vector<std::string> opens;
   std::vector<std::string> closes;  // none: the calls end where their JSON does
   JsonCall form = JsonCall::kNamed;
-  bool bare = false;    // without a marker at the start of a reply
-  bool python = false;  // Python calls instead of objects, too
+  bool bare = false;          // without a marker at the start of a reply
+  bool python = false;        // Python calls instead of objects, too
+  bool in_reasoning = false;  // an opening marker and the beginning of a call end the reasoning
 };
 NotationPtr make_notation(JsonNotation notation);
 

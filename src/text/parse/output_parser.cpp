@@ -38,7 +38,7 @@ class Tagged {
       reasoning_begins_ = Markers(reasoning->opens);
     }
     content_marks_ = Markers(texts);
-    if (tools_ && tools_->ends_reasoning()) tools_in_reasoning_ = Markers(tools_->opens());
+    if (tools_) tools_in_reasoning_ = Markers(tools_->ends_of_reasoning());
     begun_ = syntax.start.continued && !syntax.start.reasoning;
     skip_space_ = syntax.start.closed;
   }
