@@ -40,18 +40,10 @@ class JsonCalls final : public ToolNotation {
         form_(notation.form),
         closes_(notation.closes),
         bare_(notation.bare),
-        python_(notation.python),
-        in_reasoning_(notation.in_reasoning) {}
+        python_(notation.python) {}
 
   std::string_view bare_starts() const override { return bare_ ? "{[" : ""; }
   std::vector<std::string> inner_markers() const override { return closes_.texts(); }
-  std::vector<std::string> ends_of_reasoning() const override {
-    std::vector<std::string> all;
-    if (in_reasoning_) {
-      for (const auto& open : opens()) all.insert(all.end(), {open + "{\"name\": \"", open + "\n{\"name\": \""});
-    }
-    return all;
-  }
 
   Task<bool> read(Calls& calls, int open) const override {
     Source& in = calls.in;
@@ -89,7 +81,7 @@ class JsonCalls final : public ToolNotation {
  private:
   JsonCall form_;
   Markers closes_;
-  bool bare_, python_, in_reasoning_;
+  bool bare_, python_;
 };
 
 class PythonCalls final : public ToolNotation {

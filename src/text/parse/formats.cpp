@@ -184,8 +184,7 @@ struct NamedNotation {
 // By vLLM's names where it has one.
 const std::vector<NamedNotation>& tool_notations() {
   static const std::vector<NamedNotation> all = [] {
-    const auto hermes =
-        make_notation(JsonNotation{.opens = {"<tool_call>"}, .closes = {"</tool_call>"}, .in_reasoning = true});
+    const auto hermes = json({"<tool_call>"}, {"</tool_call>"});
     const auto lists = json({"<tool_calls>"}, {"</tool_calls>"});
     const auto llama3 = make_notation(
         JsonNotation{.opens = {"<|python_tag|>"}, .closes = {}, .form = JsonCall::kNamedFull, .bare = true});

@@ -39,9 +39,8 @@ struct JsonNotation {
   std::vector<std::string> opens;
   std::vector<std::string> closes;  // none: the calls end where their JSON does
   JsonCall form = JsonCall::kNamed;
-  bool bare = false;          // without a marker at the start of a reply
-  bool python = false;        // Python calls instead of objects, too
-  bool in_reasoning = false;  // an opening marker and the beginning of a call end the reasoning
+  bool bare = false;    // without a marker at the start of a reply
+  bool python = false;  // Python calls instead of objects, too
 };
 NotationPtr make_notation(JsonNotation notation);
 
