@@ -7,7 +7,7 @@
 //
 // where NS is MiniMax M3's ]<]minimax[>[ . Whether elements are an object's members or a list's, and a text a string or
 // a number, is for the tool's schema to say; without one, elements that are all called `item` are a list.
-#include "text/parse/notation.h"
+#include "text/parse/sectioned_calls.h"
 
 namespace weir::text::parse {
 namespace {
@@ -16,36 +16,18 @@ namespace {
 constexpr int kMaxDepth = 32;
 const std::string kMark = "]<]minimax[>[";
 
-class ElementCalls final : public ToolNotation {
+class ElementCalls final : public SectionedCalls {
  public:
-  ElementCalls() : ToolNotation({kMark + "<tool_call>"}) {}
+  ElementCalls() : SectionedCalls({kMark + "<tool_call>"}, kMark + "<invoke name=", {kMark + "</tool_call>"}) {}
 
   std::vector<std::string> inner_markers() const override {
-    return {between_.texts()[0], between_.texts()[1], invoke_end_, kMark};
+    auto all = SectionedCalls::inner_markers();
+    all.insert(all.end(), {invoke_end_, kMark});
+    return all;
   }
 
-  Task<bool> read(Calls& calls, int) const override {
-    Source& in = calls.in;
-    bool any = false;
-    while (true) {
-      const bool goes_on = co_await skip_space(in);
-      if (!goes_on) break;
-      const int step = co_await marker_ahead(in, between_);
-      if (step < 0 || (step > 0 && !any)) break;
-      in.drop(between_.texts()[static_cast<std::size_t>(step)].size());
-      if (step > 0) {
-        in.settle();
-        break;
-      }
-      const bool ok = co_await call(calls);
-      if (!ok) co_return false;
-      any = true;
-    }
-    co_return any;
-  }
-
- private:
-  Task<bool> call(Calls& calls) const {
+ protected:
+  Task<bool> one(Calls& calls) const override {
     Source& in = calls.in;
     const auto head = co_await take_name(in, tag_end_);
     const std::string name(head ? trim(*head, " \t\r\n\"'") : "");
@@ -68,6 +50,7 @@ class ElementCalls final : public ToolNotation {
     co_return true;
   }
 
+ private:
   // NS<key>. nullopt: none comes next.
   Task<std::optional<std::string>> open_tag(Source& in) const {
     const bool marked = co_await take_text(in, kMark + "<");
@@ -124,7 +107,7 @@ class ElementCalls final : public ToolNotation {
   }
 
   std::string invoke_end_ = kMark + "</invoke>";
-  Markers between_{{kMark + "<invoke name=", kMark + "</tool_call>"}}, tag_end_{{">"}}, mark_{{kMark}};
+  Markers tag_end_{{">"}}, mark_{{kMark}};
 };
 
 }  // namespace

@@ -8,15 +8,16 @@
 //   Solar Open       <|tool_call:begin|>ID<|tool_call:name|>NAME<|tool_call:args|>{...}<|tool_call:end|>
 //   functionary 3.2  >>>NAME\n{...}, and >>>all\n before text; the prompt ends with the first >>>
 //   GLM-4            NAME\n{...} at the start of the reply, no marks around
-#include "text/parse/notation.h"
+#include "text/parse/sectioned_calls.h"
 
 namespace weir::text::parse {
 namespace {
 
-Task<int> take_marker(Source& in, const Markers& markers) {
-  const int which = co_await marker_ahead(in, markers);
-  if (which >= 0) in.drop(markers.texts()[static_cast<std::size_t>(which)].size());
-  co_return which;
+// The text before the one end of a name, which is taken too.
+Task<std::optional<std::string>> take_name_and(Source& in, const Markers& end) {
+  auto name = co_await take_name(in, end);
+  if (name) in.drop(end.texts()[0].size());
+  co_return name;
 }
 
 // Begins a call if an object follows, and streams it. Leaves what does not look like an object.
@@ -28,57 +29,13 @@ Task<bool> call_with_object(Calls& calls, std::string name, std::string id) {
   co_return co_await stream_object(calls);
 }
 
-// Calls that begin with `call_open`, until `section_close`. `bare`: models leave the section's marker out now and then.
-class SectionedCalls : public ToolNotation {
- public:
-  SectionedCalls(std::vector<std::string> section_opens, std::string call_open, std::string section_close,
-                 bool bare = false)
-      : ToolNotation(all_opens(section_opens, bare ? call_open : "")),
-        bare_open_(bare ? static_cast<int>(section_opens.size()) : -1),
-        steps_({std::move(call_open), std::move(section_close)}) {}
-
-  std::vector<std::string> inner_markers() const override { return steps_.texts(); }
-
-  Task<bool> read(Calls& calls, int open) const override {
-    bool any = false;
-    if (open >= 0 && open == bare_open_) {
-      any = co_await one(calls);
-      if (!any) co_return false;
-    }
-    while (true) {
-      const bool goes_on = co_await skip_space(calls.in);
-      if (!goes_on) break;
-      const int step = co_await take_marker(calls.in, steps_);
-      if (step == 1 && any) calls.in.settle();
-      if (step != 0) break;
-      const bool ok = co_await one(calls);
-      if (!ok) co_return false;
-      any = true;
-    }
-    co_return any;
-  }
-
- protected:
-  // One call, after the marker that opens it.
-  virtual Task<bool> one(Calls& calls) const = 0;
-
- private:
-  static std::vector<std::string> all_opens(std::vector<std::string> opens, const std::string& call_open) {
-    if (!call_open.empty()) opens.push_back(call_open);
-    return opens;
-  }
-
-  int bare_open_;  // -1: none
-  Markers steps_;
-};
-
 class DeepSeekCalls final : public SectionedCalls {
  public:
   // Distilled models misspell the opening marker in these ways.
   DeepSeekCalls()
       : SectionedCalls(
             {"<｜tool▁calls▁begin｜>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>", "<｜tool▁calls｜>"},
-            "<｜tool▁call▁begin｜>", "<｜tool▁calls▁end｜>") {}
+            "<｜tool▁call▁begin｜>", {"<｜tool▁calls▁end｜>"}) {}
 
   std::vector<std::string> inner_markers() const override {
     auto all = SectionedCalls::inner_markers();
@@ -89,9 +46,8 @@ class DeepSeekCalls final : public SectionedCalls {
  protected:
   Task<bool> one(Calls& calls) const override {
     Source& in = calls.in;
-    const auto first = co_await take_name(in, separator_);
+    const auto first = co_await take_name_and(in, separator_);
     if (!first) co_return false;
-    in.drop(kSeparator.size());
     const bool plain = co_await object_ahead(in);
     if (plain) {
       const bool ok = co_await call_with_object(calls, std::string(trim(*first)), {});
@@ -122,7 +78,7 @@ class KimiCalls final : public SectionedCalls {
  public:
   KimiCalls()
       : SectionedCalls({"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"}, "<|tool_call_begin|>",
-                       "<|tool_calls_section_end|>", true) {}
+                       {"<|tool_calls_section_end|>"}, true) {}
 
   std::vector<std::string> ends_of_reasoning() const override { return opens(); }
   std::vector<std::string> inner_markers() const override {
@@ -134,9 +90,8 @@ class KimiCalls final : public SectionedCalls {
  protected:
   Task<bool> one(Calls& calls) const override {
     Source& in = calls.in;
-    const auto id = co_await take_name(in, arguments_);
+    const auto id = co_await take_name_and(in, arguments_);
     if (!id) co_return false;
-    in.drop(kArguments.size());
     const std::string whole(trim(*id));
     std::string name = whole.substr(0, whole.rfind(':'));
     if (name.starts_with("functions.")) name.erase(0, std::string_view("functions.").size());
@@ -156,7 +111,7 @@ class KimiCalls final : public SectionedCalls {
 class SolarCalls final : public SectionedCalls {
  public:
   SolarCalls()
-      : SectionedCalls({"<|begin|>assistant<|tool_calls|>", "<|tool_calls|>"}, "<|tool_call:begin|>", "<|calls|>") {}
+      : SectionedCalls({"<|begin|>assistant<|tool_calls|>", "<|tool_calls|>"}, "<|tool_call:begin|>", {"<|calls|>"}) {}
 
   std::vector<std::string> inner_markers() const override {
     auto all = SectionedCalls::inner_markers();
@@ -167,12 +122,10 @@ class SolarCalls final : public SectionedCalls {
  protected:
   Task<bool> one(Calls& calls) const override {
     Source& in = calls.in;
-    const auto id = co_await take_name(in, name_);
+    const auto id = co_await take_name_and(in, name_);
     if (!id) co_return false;
-    in.drop(name_.texts()[0].size());
-    const auto name = co_await take_name(in, arguments_);
+    const auto name = co_await take_name_and(in, arguments_);
     if (!name) co_return false;
-    in.drop(arguments_.texts()[0].size());
     const bool ok = co_await call_with_object(calls, std::string(trim(*name)), std::string(trim(*id)));
     if (!ok) co_return false;
     co_await skip_space(in);

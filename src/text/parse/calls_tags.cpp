@@ -1,7 +1,7 @@
 // Calls with a tag for each parameter: Qwen 3 Coder, Seed-OSS, MiniMax M2, DeepSeek V3.2, MiniCPM 5, Step 3, Kimi K3,
 // Muse Glimmer, GLM 4.5, Hy3 and their relatives. Values stand as bare text; what a tool's schema says of a parameter
 // tells a number from a string.
-#include "text/parse/notation.h"
+#include "text/parse/sectioned_calls.h"
 
 namespace weir::text::parse {
 namespace {
@@ -95,14 +95,13 @@ class Members {
   bool first_ = true;
 };
 
-class TagCalls final : public ToolNotation {
+class TagCalls final : public SectionedCalls {
  public:
   explicit TagCalls(TagNotation notation)
-      : ToolNotation(all_opens(notation)), n_(std::move(notation)), section_opens_(n_.section_opens.size()) {
+      : SectionedCalls(notation.section_opens, notation.call_open, notation.section_closes,
+                       notation.bare_calls || notation.section_opens.empty()),
+        n_(std::move(notation)) {
     std::vector<std::string> steps = n_.section_closes;
-    steps.insert(steps.begin(), n_.call_open);
-    between_ = Markers(steps);
-    steps = n_.section_closes;
     steps.insert(steps.begin(), {n_.key_open, n_.call_close});
     if (!n_.object_open.empty()) steps.insert(steps.begin() + 2, n_.object_open);
     inside_ = Markers(steps);
@@ -112,8 +111,8 @@ class TagCalls final : public ToolNotation {
   }
 
   std::vector<std::string> inner_markers() const override {
-    std::vector<std::string> all = n_.section_closes;
-    all.insert(all.end(), {n_.call_open, n_.call_close, n_.key_open, n_.value_close});
+    auto all = SectionedCalls::inner_markers();
+    all.insert(all.end(), {n_.call_close, n_.key_open, n_.value_close});
     if (!n_.object_open.empty()) all.insert(all.end(), {n_.object_open, n_.object_close});
     return all;
   }
@@ -124,49 +123,8 @@ class TagCalls final : public ToolNotation {
     return all;
   }
 
-  Task<bool> read(Calls& calls, int open) const override {
-    Source& in = calls.in;
-    const bool in_section = open >= 0 && static_cast<std::size_t>(open) < section_opens_;
-    if (!in_section) {
-      const bool ok = co_await call(calls);
-      // Where models leave the opening tag out, they write the closing one all the same.
-      const bool tag = ok && !n_.section_closes.empty() && co_await skip_space(in);
-      const int step = tag ? co_await marker_ahead(in, between_) : -1;
-      if (step > 0) take(in, between_, step);
-      co_return ok;
-    }
-    bool any = false;
-    while (true) {
-      const bool goes_on = co_await skip_space(in);
-      if (!goes_on) break;
-      const int step = co_await marker_ahead(in, between_);
-      if (step < 0 || (step > 0 && !any)) break;
-      if (step > 0) {
-        take(in, between_, step);
-        co_return true;
-      }
-      in.drop(n_.call_open.size());
-      const bool ok = co_await call(calls);
-      if (!ok) co_return false;
-      any = true;
-    }
-    co_return any;
-  }
-
- private:
-  static std::vector<std::string> all_opens(const TagNotation& n) {
-    auto opens = n.section_opens;
-    if (n.bare_calls || opens.empty()) opens.push_back(n.call_open);
-    return opens;
-  }
-
-  static void take(Source& in, const Markers& markers, int which) {
-    in.drop(markers.texts()[static_cast<std::size_t>(which)].size());
-    in.settle();
-  }
-
-  // After the tag that opens it.
-  Task<bool> call(Calls& calls) const {
+ protected:
+  Task<bool> one(Calls& calls) const override {
     Source& in = calls.in;
     const auto name = co_await take_name(in, name_end_);
     const std::string called = !name ? "" : n_.attributes ? first_attribute(*name, true) : unquoted(*name);
@@ -191,6 +149,7 @@ class TagCalls final : public ToolNotation {
     co_return true;
   }
 
+ private:
   // All arguments as one object, with the tags around it and the one that closes the call.
   Task<bool> whole(Calls& calls) const {
     Source& in = calls.in;
@@ -224,56 +183,31 @@ class TagCalls final : public ToolNotation {
   }
 
   TagNotation n_;
-  std::size_t section_opens_;
-  Markers between_, inside_, name_end_, key_end_, value_end_;
+  Markers inside_, name_end_, key_end_, value_end_;
 };
 
 // <tool_call>NAME <arg_key>K</arg_key> <arg_value>V</arg_value> ... </tool_call>; Hy3's stand in a section, the name
 // ends with <tool_sep>, and all tags may end with a suffix: <tool_calls:opensource>.
-class GlmCalls final : public ToolNotation {
+class GlmCalls final : public SectionedCalls {
  public:
-  GlmCalls() : GlmCalls({"<tool_call>"}, "", false) {}
-  GlmCalls(std::vector<std::string> opens, const std::string& suffix, bool section)
-      : ToolNotation(std::move(opens)),
-        section_(section),
-        between_({"<tool_call" + suffix + ">", "</tool_calls" + suffix + ">"}),
+  GlmCalls(std::vector<std::string> section_opens, std::vector<std::string> section_closes, const std::string& suffix)
+      : SectionedCalls(std::move(section_opens), "<tool_call" + suffix + ">", std::move(section_closes), true),
         name_end_({"</tool_call" + suffix + ">", "<arg_key" + suffix + ">", "<tool_sep" + suffix + ">"}),
         key_end_({"</arg_key" + suffix + ">"}),
         value_end_({"</arg_value" + suffix + ">"}),
         value_open_("<arg_value" + suffix + ">") {}
 
   std::vector<std::string> inner_markers() const override {
-    std::vector<std::string> all = {name_end_.texts()[0], name_end_.texts()[1], key_end_.texts()[0], value_open_,
-                                    value_end_.texts()[0]};
-    if (section_) all.insert(all.end(), {between_.texts()[0], between_.texts()[1], name_end_.texts()[2]});
+    auto all = SectionedCalls::inner_markers();
+    const bool alone = all.size() == 1;  // without a section there is no <tool_sep>
+    for (const auto& one : name_end_.texts())
+      if (!alone || one != name_end_.texts()[2]) all.push_back(one);
+    all.insert(all.end(), {key_end_.texts()[0], value_open_, value_end_.texts()[0]});
     return all;
   }
 
-  // `open`: 0 for the tag of a section, if there are any.
-  Task<bool> read(Calls& calls, int open) const override {
-    if (!section_ || open != 0) co_return co_await one(calls);
-    Source& in = calls.in;
-    bool any = false;
-    while (true) {
-      const bool goes_on = co_await skip_space(in);
-      if (!goes_on) break;
-      const int step = co_await marker_ahead(in, between_);
-      if (step < 0 || (step > 0 && !any)) break;
-      in.drop(between_.texts()[static_cast<std::size_t>(step)].size());
-      if (step > 0) {
-        in.settle();
-        break;
-      }
-      const bool ok = co_await one(calls);
-      if (!ok) co_return false;
-      any = true;
-    }
-    co_return any;
-  }
-
- private:
-  // A call, after the tag that opens it.
-  Task<bool> one(Calls& calls) const {
+ protected:
+  Task<bool> one(Calls& calls) const override {
     Source& in = calls.in;
     co_await skip_space(in);
     const auto text = co_await take_name(in, name_end_);
@@ -309,8 +243,8 @@ class GlmCalls final : public ToolNotation {
     co_return true;
   }
 
-  bool section_;
-  Markers between_, name_end_, key_end_, value_end_;
+ private:
+  Markers name_end_, key_end_, value_end_;
   std::string value_open_;
 };
 
@@ -319,8 +253,8 @@ class HunyuanCalls final : public ToolNotation {
  public:
   HunyuanCalls()
       : ToolNotation({"<tool_calls:opensource>", "<tool_call:opensource>", "<tool_calls>", "<tool_call>"}),
-        suffixed_({opens()[0], opens()[1]}, ":opensource", true),
-        plain_({opens()[2], opens()[3]}, "", true) {}
+        suffixed_({opens()[0]}, {"</tool_calls:opensource>"}, ":opensource"),
+        plain_({opens()[2]}, {"</tool_calls>"}, "") {}
 
   std::vector<std::string> inner_markers() const override {
     auto all = suffixed_.inner_markers();
@@ -345,7 +279,8 @@ NotationPtr make_notation(TagNotation notation) {
 }
 
 NotationPtr glm_notation() {
-  return std::make_shared<GlmCalls>();
+  const std::vector<std::string> no_section;
+  return std::make_shared<GlmCalls>(no_section, no_section, "");
 }
 
 NotationPtr hunyuan_notation() {
