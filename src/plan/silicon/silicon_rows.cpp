@@ -398,6 +398,7 @@ SiliconRow SiliconRow::with(const Recipe& recipe) const {
   out.decode_workers = recipe.decode_workers;
   out.prefill_workers = recipe.prefill_workers;
   out.drafts = recipe.drafts;
+  out.most_decoding = recipe.most_decoding;
   out.choices.clear();
   return out;
 }

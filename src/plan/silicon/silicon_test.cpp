@@ -320,6 +320,9 @@ TEST(Silicon, RecipesFillInWhatDisaggregatedRowsLeaveOut) {
   EXPECT_EQ(one.layout.dp, 8);
   EXPECT_EQ(one.layout.tp, 1);
   EXPECT_EQ(one.devices(), 4 + 2 * 8);
+  EXPECT_EQ(one.most_decoding, 64 * 8);  // a batch of each attention group
+  EXPECT_EQ(table->rows[1].most_decoding, 32);
+  EXPECT_EQ(table->rows[2].most_decoding, 0);
   const SiliconRow& open = table->rows[1];  // with and without drafts
   EXPECT_EQ(open.choices.size(), 2U);
   EXPECT_EQ(open.layout.tp, 8);
@@ -330,6 +333,24 @@ TEST(Silicon, RecipesFillInWhatDisaggregatedRowsLeaveOut) {
   EXPECT_EQ(model.log_ms(open), with);
   EXPECT_LT(table->rows[2].drafts, 0);  // not published
   EXPECT_EQ(table->rows[2].layout.tp, 8);
+}
+
+// 607 requests for each of two workers that decode 512 at once: the others wait for most of a reply's time.
+TEST(Silicon, RequestsBeyondTheDecodersBatchWait) {
+  const SiliconRow* found = nullptr;
+  for (const SiliconRow* row : shared_silicon().used()) {
+    if (row->disaggregated && row->most_decoding == 512 && row->concurrency == 1214) found = row;
+  }
+  ASSERT_NE(found, nullptr);
+  const SiliconModel& model = shared_model(RowKind::kDisaggregated, Latency::kTtft);
+  SiliconRow roomy = *found, tight = *found;
+  roomy.most_decoding = 0;
+  tight.most_decoding = 256;
+  EXPECT_LE(running_requests(*found), 512);
+  EXPECT_LE(running_requests(tight), 256);
+  EXPECT_LT(model.log_ms(roomy), model.log_ms(*found));
+  const double waited_ms = std::exp(model.log_ms(tight)) - std::exp(model.log_ms(*found));
+  EXPECT_GT(waited_ms, 0.3 * tight.output_tokens * tight.tpot_ms);
 }
 
 TEST(Repeats, KnowsWhatWasMeasuredAndNothingElse) {
