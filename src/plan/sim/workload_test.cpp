@@ -185,12 +185,13 @@ TEST(Report, SameSeedSameBytes) {
   SimSpec spec;
   spec.slo.ttft_s = 0.1;
   spec.seeds = 3;
-  spec.want_page = spec.want_requests = true;
+  spec.want_page = spec.want_picture = spec.want_requests = true;
   const auto once = simulate_load(scenario, *load, spec), again = simulate_load(scenario, *load, spec);
   ASSERT_TRUE(once.has_value() && again.has_value());
   EXPECT_EQ(once->report.json.dump(), again->report.json.dump());
   EXPECT_EQ(once->report.text, again->report.text);
   EXPECT_EQ(once->page, again->page);
+  EXPECT_EQ(once->picture, again->picture);
   EXPECT_EQ(once->requests, again->requests);
   EXPECT_EQ(std::count(once->requests.begin(), once->requests.end(), '\n'), 201);
   EXPECT_GT(once->report.json["over_seeds"]["ttft_mean_ms"]["half_width_95"].get<double>(), 0);
@@ -202,6 +203,12 @@ TEST(Report, SameSeedSameBytes) {
   named.name = "<script>alert(1)</script>";
   const auto result = simulate(scenario.cluster, named);
   EXPECT_EQ(html_page(once->report, *result, named).find("<script>"), std::string::npos);
+  const std::string picture = svg_picture(*result, named);
+  EXPECT_TRUE(picture.starts_with("<svg xmlns=")) << picture.substr(0, 80);
+  EXPECT_TRUE(picture.ends_with("</svg>\n"));
+  EXPECT_NE(picture.find("&lt;script&gt;"), std::string::npos);
+  for (const char* wrong : {"<script>", "<figure", "nan", "inf"})
+    EXPECT_EQ(picture.find(wrong), std::string::npos) << wrong;
 }
 
 TEST(Report, RepliesOfOneTokenHaveNoTimePerToken) {
