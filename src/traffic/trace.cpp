@@ -259,6 +259,7 @@ Result<Trace> parse_trace(std::istream& in, const std::string& path, std::size_t
                           static_cast<std::uint32_t>(row.ids.size())});
     trace.ids.insert(trace.ids.end(), row.ids.begin(), row.ids.end());
   }
+  if (in.bad()) return fail_at("trace", ErrorCode::kNotFound, "--trace {}: cannot read it", printable(path));
   if (trace.rows.empty())
     return fail_at("trace", ErrorCode::kCorruptFile, "--trace {}: it has no requests", printable(path));
   std::stable_sort(trace.rows.begin(), trace.rows.end(),

@@ -235,6 +235,25 @@ TEST(Scenario, AssumptionsSayOfWhichPoolTheyAre) {
   EXPECT_TRUE(scenario->assumptions[2].starts_with("decode instances: ")) << scenario->assumptions[2];
 }
 
+TEST(Scenario, WrongNumbersAreNamedByTheirOption) {
+  ScenarioSpec good;
+  good.model = "Llama-3.1-8B";
+  good.hardware = "H100";
+  good.decode_instances = 1;
+  const auto said = [&](auto change) {
+    ScenarioSpec spec = good;
+    change(spec);
+    const auto scenario = make_scenario(spec);
+    return scenario ? std::string("none") : scenario.error().message;
+  };
+  EXPECT_TRUE(said([](ScenarioSpec& s) { s.link_gbs = 0; }) == "none");
+  for (const double wrong : {-1.0, std::nan(""), 1e300}) {
+    EXPECT_TRUE(said([&](ScenarioSpec& s) { s.link_gbs = wrong; }).starts_with("--link-gbs is "));
+    EXPECT_TRUE(said([&](ScenarioSpec& s) { s.link_latency_ms = wrong; }).starts_with("--link-latency-ms is "));
+    EXPECT_TRUE(said([&](ScenarioSpec& s) { s.output_overhead_ms = wrong; }).starts_with("--output-overhead-ms is "));
+  }
+}
+
 TEST(Goodput, SaysWhichNumberRulesAPromiseOut) {
   const Scenario scenario = paced_scenario();
   const auto load = Load::make({.arrivals = "poisson:1", .prompt = "1000", .output = "100", .requests = 100});
