@@ -335,6 +335,29 @@ TEST(Silicon, RecipesFillInWhatDisaggregatedRowsLeaveOut) {
   EXPECT_EQ(table->rows[2].layout.tp, 8);
 }
 
+// The same for rows that state all of their layout: 370 requests on five workers of 64 places each.
+TEST(Silicon, RecipesGiveWholeLayoutsTheirBatch) {
+  const auto row = [](int workers) {
+    return fmt::format(
+        "silicon_concurrency=370,trtllm,0.8,deepseek-ai/"
+        "DeepSeek-R1,b200_sxm,fp4,disagg,8192,1024,nvfp4,nvfp4,,,1,4,4,2,"
+        "8,1,8,{},8000,15\n",
+        workers);
+  };
+  const auto table = read_silicon(
+      "silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,"
+      "moe_quant_mode,batch_size,tp_size,prefill_tp_size,prefill_attention_dp_size,prefill_moe_ep_size,"
+      "prefill_num_workers,decode_tp_size,decode_attention_dp_size,decode_moe_ep_size,decode_num_workers,"
+      "silicon_ttft_ms,silicon_tpot_ms\n" +
+          row(5) + row(6),
+      "rows.csv");
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(table->rows[0].most_decoding, 64);
+  EXPECT_EQ(table->rows[0].layout.tp, 8);
+  EXPECT_EQ(table->rows[0].decode_workers, 5);
+  EXPECT_EQ(table->rows[1].most_decoding, 0);  // no such run is published
+}
+
 // 607 requests for each of two workers that decode 512 at once: the others wait for most of a reply's time.
 TEST(Silicon, RequestsBeyondTheDecodersBatchWait) {
   const SiliconRow* found = nullptr;
