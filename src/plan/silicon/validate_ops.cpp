@@ -14,6 +14,7 @@
 #include "plan/csv.h"
 #include "plan/data.h"
 #include "plan/hardware.h"
+#include "plan/silicon/collective_path.h"
 #include "plan/silicon/hierarchy.h"
 #include "plan/silicon/neighbours.h"
 #include "plan/silicon/validate_silicon.h"
@@ -50,6 +51,12 @@ double cache_bytes(const std::string& system) {
   if (system == "a100_sxm") return 40e6;
   if (system == "b200_sxm") return 126e6;
   return system == "l40s" ? 96e6 : 50e6;
+}
+
+double compute_capability(const std::string& system) {
+  if (system == "a100_sxm") return 8.0;
+  if (system == "b200_sxm") return 10.0;
+  return system == "l40s" ? 8.9 : 9.0;
 }
 
 Csv table_of(const char* file) {
@@ -156,41 +163,6 @@ OpTable decode_table() {
   return table;
 }
 
-// How a collective travels.
-enum class Path { kRing, kExchange, kOnce, kTwice, kSymmetric };
-constexpr std::array<std::string_view, 5> kPathNames = {"ring", "exchange", "own", "own", "symmetric"};
-
-constexpr double kKiB = 1024, kMiB = 1024 * kKiB;
-
-// Below so many bytes vLLM sums with kernels of its own, and below so many over symmetric memory, by compute capability
-// and number of devices (its all_reduce_utils.py @00d618a; of its own never more than 8 MiB: custom_all_reduce.py).
-struct SumLimits {
-  double own = 8 * kMiB, symmetric = 0;
-};
-SumLimits sum_limits(const std::string& system, double devices) {
-  const auto pick = [devices](double two, double four, double eight) {
-    return devices <= 2 ? two : devices <= 4 ? four : eight;
-  };
-  constexpr double kMost = 8 * kMiB;
-  if (system == "h100_sxm" || system == "h200_sxm")
-    return {pick(kMost, kMost, 256 * kKiB), pick(64 * kMiB, 32 * kMiB, 64 * kMiB)};
-  if (system == "b200_sxm") return {pick(2 * kMiB, 2 * kMiB, kMiB), pick(8 * kMiB, 32 * kMiB, 128 * kMiB)};
-  return {kMost, 0};
-}
-
-// vLLM's own all-reduce is not for more than two devices without links of their own: the library's ring does it then
-// (custom_all_reduce.py @00d618a: "should_custom_ar"), as above its limits. Devices read each other's buffers whole
-// where there are two or few bytes, else a part each and then the sums (custom_all_reduce.cuh, the same).
-Path sum_path(const std::string& system, bool shared, double devices, double bytes) {
-  const SumLimits limits = sum_limits(system, devices);
-  if (shared && devices > 2) return Path::kRing;
-  if (bytes < limits.own) {
-    const double whole = devices <= 4 ? 512 * kKiB : 256 * kKiB;
-    return devices <= 2 || bytes < whole ? Path::kOnce : Path::kTwice;
-  }
-  return bytes < limits.symmetric ? Path::kSymmetric : Path::kRing;
-}
-
 // Microseconds to launch without a graph that the device's own work may hide, and distances in the kernel's length.
 constexpr std::array<double, 3> kLaunches = {20, 40, 80};
 constexpr double kOpDistance = 0.5, kSoftwareDistance = 1, kEagerDistance = 0.3;
@@ -199,7 +171,7 @@ struct Collective {
   std::string op;
   double devices = 0, bytes = 0;
   bool shared = false, sum = false, library = false, eager = false;
-  Path path = Path::kRing;
+  CollectivePath path = CollectivePath::kRing;
 };
 
 // Microseconds: a device's share over its link, a launch, steps, what more than a pair of devices without links of
@@ -209,8 +181,8 @@ struct Collective {
 std::vector<double> collective_terms(const Collective& c, const Hardware& hardware, const std::vector<double>& start) {
   const double n = c.devices, link = hardware.link_gbs * 1e3, passes = c.sum ? 2 : 1;
   double steps = passes * (n - 1), share = passes * c.bytes * (n - 1) / n;
-  if (c.path == Path::kOnce) steps = 1, share = (n - 1) * c.bytes;
-  if (c.path == Path::kTwice || c.path == Path::kSymmetric) steps = 2;
+  if (c.path == CollectivePath::kOnce) steps = 1, share = (n - 1) * c.bytes;
+  if (c.path == CollectivePath::kTwice || c.path == CollectivePath::kSymmetric) steps = 2;
   std::vector<double> terms = {share / link, 1, steps, c.shared ? passes * c.bytes * (n - 2) / link : 0,
                                c.shared ? passes * c.bytes * (n * (n - 1) - 2) / 8 / link : 0};
   double work = 0;
@@ -229,9 +201,9 @@ Collective collective_of(const Csv& csv, std::size_t row, const std::string& sys
   c.sum = c.op.starts_with("all_reduce");
   c.library = c.op.find("nccl") != std::string::npos;
   c.eager = c.op.find("eager") != std::string::npos;
-  c.path = c.op.starts_with("alltoall") ? Path::kExchange
-           : c.library                  ? Path::kRing
-                                        : sum_path(system, c.shared, c.devices, c.bytes);
+  c.path = c.op.starts_with("alltoall") ? CollectivePath::kExchange
+           : c.library                  ? CollectivePath::kRing
+                                        : sum_path(compute_capability(system), c.shared, c.devices, c.bytes);
   return c;
 }
 
@@ -248,7 +220,7 @@ OpTable collective_table() {
     const Collective c = collective_of(csv, i, row.system, h);
     row.shape = fmt::format("{}/{:g}", c.op, c.devices);
     row.column = std::string(csv.at(i, "message_size_elements"));
-    row.block = fmt::format("{}/{}", row.system, kPathNames[static_cast<std::size_t>(c.path)]);
+    row.block = fmt::format("{}/{}", row.system, kCollectivePathNames[static_cast<std::size_t>(c.path)]);
     const std::string software = row.block + (c.library ? "/library" : "/vllm");
     row.groups = {software + "/" + c.op.substr(0, c.op.find('/')), software, row.block, row.system};
     row.terms = collective_terms(c, h, table.start);
