@@ -255,6 +255,14 @@ TEST(StepReport, RefusesWhatDoesNotFitWithTheTermAndBothNumbers) {
   const auto kv = step_of("Llama-3.3-70B", "H100", question);
   ASSERT_FALSE(kv);
   EXPECT_NE(kv.error().message.find("KV of one sequence"), std::string::npos) << kv.error().message;
+  question.layout.tp = 8;
+  question.input_tokens = 131072;
+  question.output_tokens = 1;
+  const auto context = step_of("Llama-3.3-70B", "H100", question);
+  ASSERT_FALSE(context);
+  EXPECT_NE(context.error().message.find("131072 tokens"), std::string::npos) << context.error().message;
+  question.input_tokens = 131071;
+  EXPECT_TRUE(step_of("Llama-3.3-70B", "H100", question));
 }
 
 TEST(StepReport, NoFigureIsBelowTheRoofline) {
