@@ -37,7 +37,8 @@ CLI::App& validate_of(CLI::App& plan) {
 int print_report(const Result<plan::Report>& report, bool json) {
   if (!report) return fail_with(report.error());
   if (json) {
-    fmt::print("{}\n", report->json.dump(2));
+    // What is no UTF-8 in a name that nobody made printable must not cost the whole report.
+    fmt::print("{}\n", report->json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
     fmt::print("{}", report->text);
   }

@@ -22,7 +22,7 @@ struct Options {
   sim::GoodputSpec goodput;
   double ttft_ms = 0, tpot_ms = 0, e2e_ms = 0, share_percent = 99;
   bool no_prefix_caching = false, no_spread = false, not_layer_wise = false, json = false;
-  std::string html, requests_csv;
+  std::string html, svg, requests_csv;
   int decode_tp = 0;
 };
 
@@ -146,6 +146,7 @@ Status settle(Options& o) {
                    o.share_percent);
   }
   o.sim.want_page = !o.html.empty();
+  o.sim.want_picture = !o.svg.empty();
   o.sim.want_requests = !o.requests_csv.empty();
   o.goodput.slo = slo;
   o.goodput.seed = o.sim.seed;
@@ -179,6 +180,7 @@ Result<plan::Report> run_sim(Options& o) {
   const auto& [scenario, load] = subject;
   WEIR_TRY(sim::SimReport made, sim::simulate_load(scenario, load, o.sim));
   WEIR_RETURN_IF_ERROR(write(o.html, made.page, "html"));
+  WEIR_RETURN_IF_ERROR(write(o.svg, made.picture, "svg"));
   WEIR_RETURN_IF_ERROR(write(o.requests_csv, made.requests, "requests-csv"));
   return std::move(made.report);
 }
@@ -200,6 +202,7 @@ void add_plan_sim(CLI::App& plan, int& status) {
   command->add_option("--seeds", options->sim.seeds, "runs, with seed, seed + 1, ...: intervals")
       ->capture_default_str();
   command->add_option("--html", options->html, "also write a page with pictures to this file");
+  command->add_option("--svg", options->svg, "also write the pictures alone to this file");
   command->add_option("--requests-csv", options->requests_csv, "also write every request's times to this file");
   command->callback([options, &status] { status = print_report(run_sim(*options), options->json); });
 }

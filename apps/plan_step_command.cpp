@@ -30,8 +30,10 @@ void add_plan_step(CLI::App& plan, int& status) {
   const auto [command, arguments] = add_report<Arguments>(
       plan, status, "step", "TTFT and TPOT under a constant number of requests, term by term", answer_step);
   plan::StepQuestion& q = arguments->question;
-  command->add_option("MODEL", arguments->model, "folder, config.json, GGUF or a known model's name")->required();
-  command->add_option("--gpu", arguments->gpu, "hardware: a known name, or with fields by hand")->capture_default_str();
+  command->add_option("model,--model", arguments->model, "folder, config.json, GGUF or a known model's name")
+      ->required();
+  command->add_option("hardware,--hardware,--gpu", arguments->gpu, "a known device, or NAME,field=value,...")
+      ->capture_default_str();
   command->add_option("--weights", arguments->types, "types of the weights: bf16, fp8, nvfp4 ...");
   command->add_option("--kv-bits", q.kv_bits, "of keys and values")
       ->check(number_range(1.0, 32.0))

@@ -46,6 +46,18 @@ TEST(CardFiles, ACardCountsWhatTheLoaderFinds) {
   EXPECT_GE(compared, 40);
 }
 
+// Folders are called what their owners like; reports, JSON and SVG must hold it.
+TEST(CardFiles, NamesArePrintable) {
+  const std::filesystem::path folder = testing::TempDir() + "/odd\xff\x1b<b>";
+  std::filesystem::create_directories(folder);
+  for (const auto& entry : std::filesystem::directory_iterator(kModels / "llama"))
+    std::filesystem::copy(entry.path(), folder / entry.path().filename(),
+                          std::filesystem::copy_options::overwrite_existing);
+  const auto card = read_model_card(folder.string());
+  ASSERT_TRUE(card.has_value()) << card.error().message;
+  EXPECT_EQ(card->name, "odd\\xff\\x1b<b>");
+}
+
 TEST(CardFiles, DamagedFilesAreRefused) {
   const std::string path = testing::TempDir() + "/damaged.gguf";
   std::filesystem::remove(path);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/printable.h"
 #include "plan/csv.h"
 #include "plan/data.h"
 
@@ -191,7 +192,7 @@ Result<Hardware> find_hardware(const std::string& text) {
   if (row != nullptr) {
     hardware = row->hardware;
   } else {
-    hardware.name = name;
+    hardware.name = printable(name);
     hardware.kind = "gpu";
     hardware.source = "given by hand";
   }

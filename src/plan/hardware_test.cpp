@@ -46,6 +46,7 @@ TEST(Hardware, FieldsAreGivenByHand) {
   ASSERT_TRUE(mine.has_value()) << mine.error().message;
   EXPECT_EQ(mine->memory_bytes, 16e9);
   EXPECT_EQ(mine->domain, 4);
+  EXPECT_EQ(find_hardware("\xff\x1b[2J,bf16_dense_tflops=100,mem_gb=16,mem_bw_gbs=500")->name, "\\xff\\x1b[2J");
 }
 
 TEST(Hardware, WhatIsWrongIsNamedWithWhatIsExpected) {

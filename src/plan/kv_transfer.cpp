@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/printable.h"
 #include "plan/csv.h"
 #include "plan/memory.h"
 #include "plan/roofline.h"
@@ -36,7 +37,7 @@ std::vector<KvLink> standard_links(const Hardware& hardware, int devices) {
 
 Result<KvLink> parse_link(const std::string& text, const std::vector<KvLink>& standard) {
   const auto comma = std::min(text.find(','), text.size());
-  KvLink link{.name = text.substr(0, std::min<std::size_t>(comma, 60)),
+  KvLink link{.name = printable(text.substr(0, std::min<std::size_t>(comma, 60))),
               .latency_us = 10,
               .depth = 64,
               .source = "given by hand"};
@@ -56,7 +57,7 @@ Result<KvLink> parse_link(const std::string& text, const std::vector<KvLink>& st
     if (member == nullptr || !value || *value < 0 || *value > 1e9) {
       return fail(ErrorCode::kInvalidArgument,
                   "link \"{}\": \"{}\"; gbs=, latency_us= or depth= with a number from 0 to 1e9 expected", link.name,
-                  field.substr(0, 60));
+                  printable(field.substr(0, 60)));
     }
     *member = *value;
   }

@@ -112,6 +112,7 @@ TEST(KvTransfer, LinksAreGivenByHandAndBadOnesRefused) {
   const auto standard = standard_links(*find_hardware("H100"), 8);
   EXPECT_EQ(parse_link("RDMA,gbs=25", standard)->gbs, 25);
   EXPECT_EQ(parse_link("mine,gbs=1.5,latency_us=3,depth=2", standard)->depth, 2);
+  EXPECT_EQ(parse_link("odd\xff\x1b,gbs=1", standard)->name, "odd\\xff\\x1b");
   for (const char* text :
        {"", "mine", "mine,gbs=0", "mine,gbs=nan", "mine,speed=3", "mine,gbs", "mine,gbs=1,depth=0", "mine,gbs=-1"})
     EXPECT_FALSE(parse_link(text, standard).has_value()) << text;

@@ -1,10 +1,12 @@
 #include "plan/markup.h"
 
+#include "base/printable.h"
+
 namespace weir::plan {
 
 std::string escape_markup(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable(text, "\n\t")) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -22,7 +24,7 @@ std::string escape_markup(std::string_view text) {
         out += "&#39;";
         break;
       default:
-        if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') out += c;
+        out += c;
     }
   }
   return out;

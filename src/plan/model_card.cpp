@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <map>
 
+#include "base/printable.h"
 #include "load/gguf_config.h"
 #include "load/hf_config.h"
 #include "load/json_fields.h"
@@ -17,6 +18,8 @@
 
 namespace weir::plan {
 namespace {
+
+constexpr std::size_t kLongestName = 200;  // of what a file or a folder calls its model
 
 using nlohmann::json;
 
@@ -219,6 +222,7 @@ Result<ModelCard> read_model_card(const std::string& model) {
     const auto parent = std::filesystem::path(model).parent_path().string();
     card->name = last_part(!folder && model.ends_with("config.json") && !parent.empty() ? parent : model);
   }
+  card->name = printable(card->name.substr(0, kLongestName));
   return card;
 }
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "base/printable.h"
 #include "traffic/fields.h"
@@ -218,6 +219,17 @@ double find_tick(const std::vector<TraceRow>& rows) {
   return static_cast<double>(whole) >= 0.98 * static_cast<double>(gaps.size()) ? tick_s : 0;
 }
 
+// False at the end. Of a line that is longer than the buffer, which may have no end at all, what fits.
+bool next_line(std::istream& in, std::vector<char>& buffer, std::string& line) {
+  in.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+  auto read = static_cast<std::size_t>(in.gcount());
+  const bool cut = in.fail() && !in.bad() && read + 1 == buffer.size();
+  if (in.fail() && !cut) return false;
+  if (!cut && !in.eof()) --read;  // the line's end, counted but not kept
+  line.assign(buffer.data(), read);
+  return true;
+}
+
 }  // namespace
 
 Result<Trace> read_trace(const std::string& path, std::size_t limit) {
@@ -234,9 +246,9 @@ Result<Trace> parse_trace(std::istream& in, const std::string& path, std::size_t
   const auto wrong = [&](std::size_t number, const std::string& why) {
     return fail_at("trace", ErrorCode::kCorruptFile, "--trace {}, line {}: {}", printable(path), number, why);
   };
-  for (std::size_t number = 1; trace.rows.size() < limit && std::getline(in, line); ++number) {
-    if (line.size() > kMostLineBytes)
-      return wrong(number, fmt::format("it has {} bytes; at most {} are read", line.size(), kMostLineBytes));
+  std::vector<char> buffer(kMostLineBytes + 2);
+  for (std::size_t number = 1; trace.rows.size() < limit && next_line(in, buffer, line); ++number) {
+    if (line.size() > kMostLineBytes) return wrong(number, fmt::format("it has more than {} bytes", kMostLineBytes));
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (number == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
     if (line.empty()) continue;
@@ -259,6 +271,7 @@ Result<Trace> parse_trace(std::istream& in, const std::string& path, std::size_t
                           static_cast<std::uint32_t>(row.ids.size())});
     trace.ids.insert(trace.ids.end(), row.ids.begin(), row.ids.end());
   }
+  if (in.bad()) return fail_at("trace", ErrorCode::kNotFound, "--trace {}: cannot read it", printable(path));
   if (trace.rows.empty())
     return fail_at("trace", ErrorCode::kCorruptFile, "--trace {}: it has no requests", printable(path));
   std::stable_sort(trace.rows.begin(), trace.rows.end(),

@@ -42,6 +42,20 @@ TEST(Trace, ReadsTables) {
   EXPECT_FALSE(without->has_times);
 }
 
+// A file may have no line ends at all, nor an end.
+TEST(Trace, LinesAreReadUpToALimit) {
+  const std::string good = R"({"timestamp": 1, "input_length": 4, "output_length": 1})";
+  const std::size_t most = std::size_t{4} << 20;
+  const auto padded = [&](std::size_t bytes) { return good + std::string(bytes - good.size(), ' '); };
+  EXPECT_EQ(read(padded(most) + "\n" + good)->rows.size(), 2U);
+  EXPECT_EQ(read(good + "\n" + padded(most))->rows.size(), 2U);
+  for (const std::size_t more : {most + 1, most + 2, 2 * most}) {
+    EXPECT_NE(error_of(good + "\n" + padded(more)).find("line 2: it has more than"), std::string::npos) << more;
+    EXPECT_NE(error_of(padded(more) + "\n" + good).find("line 1: it has more than"), std::string::npos) << more;
+  }
+  EXPECT_NE(error_of(good + "\n" + std::string(10, '\0')).find("line 2"), std::string::npos);
+}
+
 TEST(Trace, NamesLineAndField) {
   const std::string good = R"({"timestamp": 1, "input_length": 4, "output_length": 1})";
   const std::pair<std::string, std::string> cases[] = {

@@ -15,7 +15,8 @@ namespace {
 struct Line {
   RecipeQuery query;  // without a concurrency
   std::vector<double> concurrencies;
-  Recipe recipe;
+  std::vector<double> batches;  // of an attention group, one per concurrency; empty: not known
+  Recipe recipe;                // without most_decoding
 };
 
 std::vector<double> numbers_in(std::string_view text) {
@@ -60,6 +61,8 @@ std::vector<Line> read_lines() {
     query.prefill_ep = degree(i, "prefill_ep");
     query.decode_tp = degree(i, "decode_tp");
     line.concurrencies = numbers_in(csv->at(i, "concurrencies"));
+    line.batches = numbers_in(csv->at(i, "batches"));
+    CHECK(line.batches.empty() || line.batches.size() == line.concurrencies.size());
     line.recipe.prefill = worker(query.prefill_tp, query.prefill_ep, cell(i, "prefill_dp") > 0);
     line.recipe.decode = worker(query.decode_tp, degree(i, "decode_ep"), cell(i, "decode_dp") > 0);
     line.recipe.prefill_workers = cell(i, "prefill_workers");
@@ -83,10 +86,14 @@ std::vector<Recipe> recipes_of(const RecipeQuery& query) {
   for (const Line& line : lines) {
     if (!same_deployment(line.query, query)) continue;
     const auto& listed = line.concurrencies;
-    if (std::find(listed.begin(), listed.end(), query.concurrency) == listed.end()) continue;
+    const auto found = std::find(listed.begin(), listed.end(), query.concurrency);
+    if (found == listed.end()) continue;
     if (line.recipe.prefill.ep != query.prefill_ep && line.recipe.decode.ep != query.prefill_ep) continue;
     auto& out = line.recipe.prefill.ep == query.prefill_ep ? exact : near;
-    if (std::find(out.begin(), out.end(), line.recipe) == out.end()) out.push_back(line.recipe);
+    Recipe recipe = line.recipe;
+    if (!line.batches.empty())
+      recipe.most_decoding = line.batches[static_cast<std::size_t>(found - listed.begin())] * recipe.decode.dp;
+    if (std::find(out.begin(), out.end(), recipe) == out.end()) out.push_back(recipe);
   }
   return exact.empty() ? near : exact;
 }

@@ -1,6 +1,6 @@
 // Recipes: what InferenceX's published configurations say of disaggregated deployments and the table of measured rows
-// leaves out: how many workers of each role there were, whether attention was split by sequences, and how many tokens
-// were drafted a pass. They are inputs of a run, not results.
+// leaves out: how many workers of each role there were, whether attention was split by sequences, how many tokens were
+// drafted a pass, and how many sequences a decoding worker takes. They are inputs of a run, not results.
 //
 // Read once per process; thread-safe. Looking one up is linear in a few hundred lines.
 #pragma once
@@ -15,7 +15,8 @@ namespace weir::plan {
 struct Recipe {
   ParallelLayout prefill, decode;
   double prefill_workers = 1, decode_workers = 1;
-  double drafts = 0;  // tokens drafted in each pass of a sequence
+  double drafts = 0;         // tokens drafted in each pass of a sequence
+  double most_decoding = 0;  // sequences that a decoding worker takes at once, of all attention groups; 0: not known
   bool operator==(const Recipe&) const = default;
 };
 

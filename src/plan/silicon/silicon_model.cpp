@@ -111,6 +111,12 @@ double prompt_ms(const SiliconRow& row) {
   return sum;
 }
 
+// Sequences that one decoding worker can have at once.
+double decode_room(const SiliconRow& row) {
+  const double room = kv_capacity(row.facts, row.hardware, row.layout, row.bits, row.input_tokens + row.output_tokens);
+  return row.most_decoding > 0 ? std::min(room, row.most_decoding) : room;
+}
+
 std::vector<double> ttft_terms(const SiliconRow& row) {
   const double prompt = prompt_ms(row), requests = row.concurrency / row.prefill_workers;
   const StepTerms steady = tpot_terms(row);
@@ -119,7 +125,7 @@ std::vector<double> ttft_terms(const SiliconRow& row) {
     const auto i = static_cast<std::size_t>(term);
     if (!is_prefill_term(term)) step += kStart[i] * steady[i];
   }
-  const double room = kv_capacity(row.facts, row.hardware, row.layout, row.bits, row.input_tokens + row.output_tokens);
+  const double room = decode_room(row);
   const double waiting = std::max(0.0, row.concurrency / row.decode_workers - room) / room;
   return {prompt,
           prompt * requests / row.prefill_layout.dp,
@@ -240,8 +246,7 @@ double fed_requests(const SiliconRow& row, double most) {
 }  // namespace
 
 double running_requests(const SiliconRow& row) {
-  const double room = kv_capacity(row.facts, row.hardware, row.layout, row.bits, row.input_tokens + row.output_tokens);
-  const double most = std::max(1.0, std::min(row.concurrency / row.decode_workers, room));
+  const double most = std::max(1.0, std::min(row.concurrency / row.decode_workers, decode_room(row)));
   return row.disaggregated ? fed_requests(row, most) : most;
 }
 

@@ -290,7 +290,11 @@ class TableReader {
       out.prefill_layout = worker_layout(prefill);
       out.decode_workers = std::max(1.0, decode_workers.value_or(1));
       out.prefill_workers = std::max(1.0, prefill_workers.value_or(1));
-      if (!decode_workers) WEIR_RETURN_IF_ERROR(use_recipes(i, prefill, decode, out));
+      WEIR_TRY(RecipeQuery query, recipe_query(i, out));
+      query.prefill_tp = whole(prefill.tp.value_or(1));
+      query.prefill_ep = whole(prefill.ep.value_or(1));
+      query.decode_tp = whole(decode.tp.value_or(1));
+      decode_workers ? use_batch(query, out) : use_recipes(query, out);
       return {};
     }
     WEIR_TRY(const Degrees degrees, degrees_of(reader_, i, ""));
@@ -304,25 +308,41 @@ class TableReader {
     return {};
   }
 
-  // Most disaggregated rows state the degrees of one worker of each role and no more.
-  Status use_recipes(std::size_t i, const Degrees& prefill, const Degrees& decode, SiliconRow& out) {
+  // Without degrees.
+  Result<RecipeQuery> recipe_query(std::size_t i, const SiliconRow& out) {
     WEIR_TRY(const auto input, reader_.number(i, "isl", kLargestNumber));
     WEIR_TRY(const auto output, reader_.number(i, "osl", kLargestNumber));
     RecipeQuery query{out.backend, out.system, out.model, out.precision};
     query.input = input.value_or(0);
     query.output = output.value_or(0);
     query.concurrency = out.concurrency;
-    query.prefill_tp = whole(prefill.tp.value_or(1));
-    query.prefill_ep = whole(prefill.ep.value_or(1));
-    query.decode_tp = whole(decode.tp.value_or(1));
+    return query;
+  }
+
+  // Most disaggregated rows state the degrees of one worker of each role and no more.
+  static void use_recipes(const RecipeQuery& query, SiliconRow& out) {
     auto found = recipes_of(query);
     if (found.empty()) {
       out.drafts = -1;
-      return {};
+      return;
     }
     out = out.with(found.front());
     if (found.size() > 1) out.choices = std::move(found);
-    return {};
+  }
+
+  // Rows that state all of the layout (none of those drafted tokens) lack how many sequences decode at once.
+  static void use_batch(RecipeQuery query, SiliconRow& out) {
+    query.prefill_tp = out.prefill_layout.stage_devices();
+    query.decode_tp = out.layout.stage_devices();
+    std::optional<double> batch;
+    for (const Recipe& recipe : recipes_of(query)) {
+      const bool same = recipe.drafts == 0 && recipe.decode.dp == out.layout.dp &&
+                        recipe.decode_workers == out.decode_workers && recipe.prefill_workers == out.prefill_workers;
+      if (!same) continue;
+      if (batch && *batch != recipe.most_decoding) return;
+      batch = recipe.most_decoding;
+    }
+    out.most_decoding = batch.value_or(0);
   }
 
   const Hardware* hardware_of(const std::string& system) {
@@ -398,6 +418,7 @@ SiliconRow SiliconRow::with(const Recipe& recipe) const {
   out.decode_workers = recipe.decode_workers;
   out.prefill_workers = recipe.prefill_workers;
   out.drafts = recipe.drafts;
+  out.most_decoding = recipe.most_decoding;
   out.choices.clear();
   return out;
 }

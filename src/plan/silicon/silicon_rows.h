@@ -49,6 +49,7 @@ struct SiliconRow {
   ParallelLayout prefill_layout;  // as layout where aggregated
   double decode_workers = 1, prefill_workers = 1;
   double drafts = 0;            // tokens drafted a pass; below 0: not known
+  double most_decoding = 0;     // sequences that one decoding worker takes at once; 0: what memory holds
   std::vector<Recipe> choices;  // several: the row fits them all, and which one ran is not known
   bool disaggregated = false, fixed_lengths = false, estimated = false;
   StepBits bits;

@@ -255,6 +255,14 @@ TEST(StepReport, RefusesWhatDoesNotFitWithTheTermAndBothNumbers) {
   const auto kv = step_of("Llama-3.3-70B", "H100", question);
   ASSERT_FALSE(kv);
   EXPECT_NE(kv.error().message.find("KV of one sequence"), std::string::npos) << kv.error().message;
+  question.layout.tp = 8;
+  question.input_tokens = 131072;
+  question.output_tokens = 1;
+  const auto context = step_of("Llama-3.3-70B", "H100", question);
+  ASSERT_FALSE(context);
+  EXPECT_NE(context.error().message.find("131072 tokens"), std::string::npos) << context.error().message;
+  question.input_tokens = 131071;
+  EXPECT_TRUE(step_of("Llama-3.3-70B", "H100", question));
 }
 
 TEST(StepReport, NoFigureIsBelowTheRoofline) {
@@ -320,6 +328,9 @@ TEST(Silicon, RecipesFillInWhatDisaggregatedRowsLeaveOut) {
   EXPECT_EQ(one.layout.dp, 8);
   EXPECT_EQ(one.layout.tp, 1);
   EXPECT_EQ(one.devices(), 4 + 2 * 8);
+  EXPECT_EQ(one.most_decoding, 64 * 8);  // a batch of each attention group
+  EXPECT_EQ(table->rows[1].most_decoding, 32);
+  EXPECT_EQ(table->rows[2].most_decoding, 0);
   const SiliconRow& open = table->rows[1];  // with and without drafts
   EXPECT_EQ(open.choices.size(), 2U);
   EXPECT_EQ(open.layout.tp, 8);
@@ -330,6 +341,47 @@ TEST(Silicon, RecipesFillInWhatDisaggregatedRowsLeaveOut) {
   EXPECT_EQ(model.log_ms(open), with);
   EXPECT_LT(table->rows[2].drafts, 0);  // not published
   EXPECT_EQ(table->rows[2].layout.tp, 8);
+}
+
+// The same for rows that state all of their layout: 370 requests on five workers of 64 places each.
+TEST(Silicon, RecipesGiveWholeLayoutsTheirBatch) {
+  const auto row = [](int workers) {
+    return fmt::format(
+        "silicon_concurrency=370,trtllm,0.8,deepseek-ai/"
+        "DeepSeek-R1,b200_sxm,fp4,disagg,8192,1024,nvfp4,nvfp4,,,1,4,4,2,"
+        "8,1,8,{},8000,15\n",
+        workers);
+  };
+  const auto table = read_silicon(
+      "silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,gemm_quant_mode,"
+      "moe_quant_mode,batch_size,tp_size,prefill_tp_size,prefill_attention_dp_size,prefill_moe_ep_size,"
+      "prefill_num_workers,decode_tp_size,decode_attention_dp_size,decode_moe_ep_size,decode_num_workers,"
+      "silicon_ttft_ms,silicon_tpot_ms\n" +
+          row(5) + row(6),
+      "rows.csv");
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(table->rows[0].most_decoding, 64);
+  EXPECT_EQ(table->rows[0].layout.tp, 8);
+  EXPECT_EQ(table->rows[0].decode_workers, 5);
+  EXPECT_EQ(table->rows[1].most_decoding, 0);  // no such run is published
+}
+
+// 607 requests for each of two workers that decode 512 at once: the others wait for most of a reply's time.
+TEST(Silicon, RequestsBeyondTheDecodersBatchWait) {
+  const SiliconRow* found = nullptr;
+  for (const SiliconRow* row : shared_silicon().used()) {
+    if (row->disaggregated && row->most_decoding == 512 && row->concurrency == 1214) found = row;
+  }
+  ASSERT_NE(found, nullptr);
+  const SiliconModel& model = shared_model(RowKind::kDisaggregated, Latency::kTtft);
+  SiliconRow roomy = *found, tight = *found;
+  roomy.most_decoding = 0;
+  tight.most_decoding = 256;
+  EXPECT_LE(running_requests(*found), 512);
+  EXPECT_LE(running_requests(tight), 256);
+  EXPECT_LT(model.log_ms(roomy), model.log_ms(*found));
+  const double waited_ms = std::exp(model.log_ms(tight)) - std::exp(model.log_ms(*found));
+  EXPECT_GT(waited_ms, 0.3 * tight.output_tokens * tight.tpot_ms);
 }
 
 TEST(Repeats, KnowsWhatWasMeasuredAndNothingElse) {

@@ -22,6 +22,11 @@ Result<Report> step_report(const StepQuestion& q) {
   WEIR_TRY(const MemoryUse memory, memory_use(q.card, q.hardware, options));
   const auto tokens = static_cast<std::int64_t>(std::ceil(q.input_tokens + q.output_tokens));
   WEIR_RETURN_IF_ERROR(check_fits(q.card, q.hardware, options, memory, tokens));
+  if (q.card.spec.context_length > 0 && tokens > q.card.spec.context_length) {
+    return fail_at("input", ErrorCode::kContextLengthExceeded,
+                   "{:.10g} tokens in and {:.10g} out are more than the context of {}, {} tokens", q.input_tokens,
+                   q.output_tokens, q.card.name, q.card.spec.context_length);
+  }
   WEIR_RETURN_IF_ERROR(make_step_model(q.card, q.hardware, q.layout, q.types, q.kv_bits, q.backend));
   SiliconRow row;
   row.facts = facts_of(q.card);

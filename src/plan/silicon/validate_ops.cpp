@@ -14,6 +14,7 @@
 #include "plan/csv.h"
 #include "plan/data.h"
 #include "plan/hardware.h"
+#include "plan/silicon/collective_path.h"
 #include "plan/silicon/hierarchy.h"
 #include "plan/silicon/neighbours.h"
 #include "plan/silicon/validate_silicon.h"
@@ -21,20 +22,20 @@
 namespace weir::plan {
 namespace {
 
-constexpr double kTargetPercent = 12, kHeadDim = 128;
+constexpr double kTargetPercent = 12, kHeadDim = 128, kGroupScale = 1;
 
 struct OpRow {
-  std::string system, group;  // group: what shares a fit
-  std::string family;         // of groups that work alike, whose residuals are near each other; empty: none do
-  std::string shape, column;  // held out as wholes: the matrices or heads; the rows, contexts or sizes
+  std::string system;
+  std::vector<std::string> groups;  // what shares coefficients, one per level of the table
+  std::string block;                // of rows whose residuals are near each other
+  std::string shape, column;        // held out as wholes: the matrices or heads; the rows, contexts or sizes
   std::vector<double> terms, at;
   double log_y = 0;
-  const std::string& block() const { return family.empty() ? group : family; }
 };
 
 struct OpTable {
   std::string name, shapes, columns;  // what shape and column are
-  std::vector<double> start;
+  std::vector<double> start, scales;  // of the terms; of every level's deviations
   std::vector<OpRow> rows;
 };
 
@@ -50,6 +51,12 @@ double cache_bytes(const std::string& system) {
   if (system == "a100_sxm") return 40e6;
   if (system == "b200_sxm") return 126e6;
   return system == "l40s" ? 96e6 : 50e6;
+}
+
+double compute_capability(const std::string& system) {
+  if (system == "a100_sxm") return 8.0;
+  if (system == "b200_sxm") return 10.0;
+  return system == "l40s" ? 8.9 : 9.0;
 }
 
 Csv table_of(const char* file) {
@@ -79,7 +86,7 @@ double up_to(double value, double step) {
 
 // Microseconds: arithmetic, the same in whole waves of 128 x 128 tiles, weights, activations, a launch.
 OpTable gemm_table() {
-  OpTable table{"GEMM", "matrix (n, k)", "rows m", {1.2, 0.3, 1.1, 1, 3}, {}};
+  OpTable table{"GEMM", "matrix (n, k)", "rows m", {1.2, 0.3, 1.1, 1, 3}, {kGroupScale}, {}};
   const Csv csv = table_of("op_gemm.csv");
   for (std::size_t i = 0; i < csv.rows(); ++i) {
     OpRow row;
@@ -87,7 +94,8 @@ OpTable gemm_table() {
     const Hardware& h = hardware_of(row.system);
     const double bits = cell(csv, i, "bits"), m = cell(csv, i, "m"), n = cell(csv, i, "n"), k = cell(csv, i, "k");
     const double peak = h.peak_tflops(bits) * 1e6, bandwidth = h.bandwidth_gbs * 1e3, sms = processors(row.system);
-    row.group = fmt::format("{}/{:g}", row.system, bits);
+    row.block = fmt::format("{}/{:g}", row.system, bits);
+    row.groups = {row.block};
     row.shape = fmt::format("{:g}x{:g}", n, k);
     row.column = fmt::format("{:g}", m);
     const double tiles = std::ceil(m / 128) * std::ceil(n / 128);
@@ -101,11 +109,12 @@ OpTable gemm_table() {
 }
 
 OpTable prefill_table() {
-  OpTable table{"prefill attention", "heads, KV heads, batch", "length", {1.5, 0.5, 1, 4, 0.1}, {}};
+  OpTable table{"prefill attention", "heads, KV heads, batch", "length", {1.5, 0.5, 1, 4, 0.1}, {kGroupScale}, {}};
   const Csv csv = table_of("op_context_attention.csv");
   for (std::size_t i = 0; i < csv.rows(); ++i) {
     OpRow row;
-    row.system = row.group = std::string(csv.at(i, "system"));
+    row.system = row.block = std::string(csv.at(i, "system"));
+    row.groups = {row.block};
     const Hardware& h = hardware_of(row.system);
     const double batch = cell(csv, i, "batch_size"), length = cell(csv, i, "isl"), heads = cell(csv, i, "num_heads"),
                  kv = cell(csv, i, "num_kv_heads");
@@ -126,11 +135,13 @@ OpTable prefill_table() {
 // Microseconds: KV that outgrows the cache, all KV, the same in whole waves of heads, a launch, queries, tiles one
 // after the other.
 OpTable decode_table() {
-  OpTable table{"decode attention", "heads, KV heads, batch", "context", {0.6, 0.7, 0.3, 4, 0.1, 0.02}, {}};
+  OpTable table{
+      "decode attention", "heads, KV heads, batch", "context", {0.6, 0.7, 0.3, 4, 0.1, 0.02}, {kGroupScale}, {}};
   const Csv csv = table_of("op_generation_attention.csv");
   for (std::size_t i = 0; i < csv.rows(); ++i) {
     OpRow row;
-    row.system = row.group = std::string(csv.at(i, "system"));
+    row.system = row.block = std::string(csv.at(i, "system"));
+    row.groups = {row.block};
     const Hardware& h = hardware_of(row.system);
     const double batch = cell(csv, i, "batch_size"), context = cell(csv, i, "step") + 1,
                  heads = cell(csv, i, "num_heads"), kv = cell(csv, i, "num_kv_heads");
@@ -152,48 +163,75 @@ OpTable decode_table() {
   return table;
 }
 
-// The better of 0.25 and 0.5 over the other four folds; the printed one was not looked at.
-constexpr double kOpDistance = 0.5;
+// Microseconds to launch without a graph that the device's own work may hide, and distances in the kernel's length.
+constexpr std::array<double, 3> kLaunches = {20, 40, 80};
+constexpr double kOpDistance = 0.5, kSoftwareDistance = 1, kEagerDistance = 0.3;
 
-// Microseconds: a device's share over its link, a launch, steps around the ring, what more than a pair of devices
-// without links of their own take from each other on the host's (every device's bytes pass it, once or for every other
-// device), and a launch without a graph. Gathering and scattering sums go around the ring once, an all-reduce does
-// both. What libraries choose by size (protocols, rings or trees) they choose for a whole family alike, so residuals
-// are smoothed over its operations, kOpDistance of the kernel's length apart. vLLM's own all-reduce is not for more
-// than two devices without links of their own; the library's ring does it then.
+struct Collective {
+  std::string op;
+  double devices = 0, bytes = 0;
+  bool shared = false, sum = false, library = false, eager = false;
+  CollectivePath path = CollectivePath::kRing;
+};
+
+// Microseconds: a device's share over its link, a launch, steps, what more than a pair of devices without links of
+// their own take from each other on the host's (every device's bytes pass it, once or for every other device); without
+// a graph what is left of a launch once the work so far (by the start coefficients) has hidden some, and a copy.
+// Gathering and scattering sums go around the ring once, an all-reduce does both.
+std::vector<double> collective_terms(const Collective& c, const Hardware& hardware, const std::vector<double>& start) {
+  const double n = c.devices, link = hardware.link_gbs * 1e3, passes = c.sum ? 2 : 1;
+  double steps = passes * (n - 1), share = passes * c.bytes * (n - 1) / n;
+  if (c.path == CollectivePath::kOnce) steps = 1, share = (n - 1) * c.bytes;
+  if (c.path == CollectivePath::kTwice || c.path == CollectivePath::kSymmetric) steps = 2;
+  std::vector<double> terms = {share / link, 1, steps, c.shared ? passes * c.bytes * (n - 2) / link : 0,
+                               c.shared ? passes * c.bytes * (n * (n - 1) - 2) / 8 / link : 0};
+  double work = 0;
+  for (std::size_t j = 0; j < terms.size(); ++j) work += start[j] * terms[j];
+  for (const double launch : kLaunches) terms.push_back(c.eager ? std::max(0.0, launch - work) / launch : 0);
+  terms.push_back(c.eager ? 2 * c.bytes / (hardware.bandwidth_gbs * 1e3) : 0);
+  return terms;
+}
+
+Collective collective_of(const Csv& csv, std::size_t row, const std::string& system, const Hardware& hardware) {
+  Collective c;
+  c.op = csv.at(row, "op");
+  c.devices = cell(csv, row, "num_gpus");
+  c.bytes = cell(csv, row, "message_size_elements") * (c.op.ends_with("int8") ? 1 : 2);  // of whatever type
+  c.shared = hardware.link_gbs <= hardware.pcie_gbs;
+  c.sum = c.op.starts_with("all_reduce");
+  c.library = c.op.find("nccl") != std::string::npos;
+  c.eager = c.op.find("eager") != std::string::npos;
+  c.path = c.op.starts_with("alltoall") ? CollectivePath::kExchange
+           : c.library                  ? CollectivePath::kRing
+                                        : sum_path(compute_capability(system), c.shared, c.devices, c.bytes);
+  return c;
+}
+
+// Levels: the operation (with and without a graph are one), the software that measured it, the path, the GPU. Libraries
+// choose protocols by size for a whole path alike, so residuals are smoothed over its operations. Scales and distances
+// were chosen by the other four folds.
 OpTable collective_table() {
-  OpTable table{"collectives", "operation, devices", "size", {1.2, 3, 1, 1, 1, 20}, {}};
+  OpTable table{"collectives", "operation, devices", "size", {1.2, 3, 1, 1, 1, 7, 13, 27, 1}, {0.1, 0.5, 0.5, 1}, {}};
   const Csv csv = table_of("op_collectives.csv");
   for (std::size_t i = 0; i < csv.rows(); ++i) {
     OpRow row;
     row.system = std::string(csv.at(i, "system"));
     const Hardware& h = hardware_of(row.system);
-    const double devices = cell(csv, i, "num_gpus"), elements = cell(csv, i, "message_size_elements");
-    const std::string op(csv.at(i, "op"));
-    const double bytes = elements * (op.ends_with("int8") ? 1 : 2);
-    row.group = row.system + "/" + op.substr(0, op.rfind('/'));  // bytes are bytes, of whatever type
-    row.shape = fmt::format("{}/{:g}", op, devices);
-    row.column = fmt::format("{:g}", elements);
-    const bool shared = h.link_gbs <= h.pcie_gbs, sum = op.starts_with("all_reduce"),
-               library = op.find("nccl") != std::string::npos, eager = op.find("eager") != std::string::npos,
-               ring = (library || (shared && devices > 2)) && !op.starts_with("alltoall");
-    const double passes = sum ? 2 : 1;
-    if (ring && !library) row.group += "/ring";
-    row.family = row.system + (ring ? "/ring" : sum ? "/custom" : "/alltoall");
-    row.terms = {passes * bytes * (devices - 1) / devices / (h.link_gbs * 1e3),
-                 1,
-                 passes * (devices - 1),
-                 shared ? passes * bytes * (devices - 2) / (h.link_gbs * 1e3) : 0,
-                 shared ? passes * bytes * (devices * (devices - 1) - 2) / 8 / (h.link_gbs * 1e3) : 0,
-                 eager ? 1.0 : 0.0};
-    const double halves = sum ? 2 : op.starts_with("all_gather") ? 1 : 0, launch = eager ? 2 : library ? 0 : 1;
-    row.at = {std::log(bytes) / 1.5, std::log(devices), kOpDistance / 2 * halves, kOpDistance * launch};
+    const Collective c = collective_of(csv, i, row.system, h);
+    row.shape = fmt::format("{}/{:g}", c.op, c.devices);
+    row.column = std::string(csv.at(i, "message_size_elements"));
+    row.block = fmt::format("{}/{}", row.system, kCollectivePathNames[static_cast<std::size_t>(c.path)]);
+    const std::string software = row.block + (c.library ? "/library" : "/vllm");
+    row.groups = {software + "/" + c.op.substr(0, c.op.find('/')), software, row.block, row.system};
+    row.terms = collective_terms(c, h, table.start);
+    const double halves = c.sum ? 2 : c.op.starts_with("all_gather") ? 1 : 0;
+    row.at = {std::log(c.bytes) / 1.5, std::log(c.devices), kOpDistance / 2 * halves, c.library ? 0 : kSoftwareDistance,
+              c.eager ? kEagerDistance : 0};
     row.log_y = std::log(cell(csv, i, "us"));
     table.rows.push_back(std::move(row));
   }
   return table;
 }
-
 struct Errors {
   double sum = 0;
   std::vector<double> all;
@@ -210,8 +248,7 @@ struct Errors {
   }
 };
 
-constexpr double kTermSd = 1, kGroupScale = 1, kScaleInFamily = 0.1, kNoise = 0.08, kSmoothSd = 0.25,
-                 kSmoothNoise = 0.04;
+constexpr double kTermSd = 1, kNoise = 0.08, kSmoothSd = 0.25, kSmoothNoise = 0.04;
 
 // Fits the rows that are not held out, and adds the held-out ones' errors by system.
 void score(const OpTable& table, const std::function<bool(const OpRow&)>& held, std::map<std::string, Errors>& out) {
@@ -221,14 +258,8 @@ void score(const OpTable& table, const std::function<bool(const OpRow&)>& held, 
   prior.kind_sd = {kTermSd};
   prior.noise = kNoise;
   std::vector<HierarchyRow> rows;
-  bool families = false;
-  for (const OpRow& row : table.rows) {
-    families = families || !row.family.empty();
-    rows.push_back({row.terms, {row.group}, row.log_y});
-    if (!row.family.empty()) rows.back().groups.push_back(row.family);
-  }
-  prior.levels = {{families ? kScaleInFamily : kGroupScale, true}};
-  if (families) prior.levels.push_back({kGroupScale, true});
+  for (const double scale : table.scales) prior.levels.push_back({scale, true});
+  for (const OpRow& row : table.rows) rows.push_back({row.terms, row.groups, row.log_y});
   std::vector<const HierarchyRow*> train;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!held(table.rows[i])) train.push_back(&rows[i]);
@@ -238,14 +269,14 @@ void score(const OpTable& table, const std::function<bool(const OpRow&)>& held, 
   std::vector<double> residuals;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (held(table.rows[i])) continue;
-    points.push_back({table.rows[i].block(), table.rows[i].at});
+    points.push_back({table.rows[i].block, table.rows[i].at});
     residuals.push_back(rows[i].log_y - fit.log_mean(rows[i]));
   }
   Neighbours smooth;
   smooth.fit(std::move(points), residuals, kSmoothSd, kSmoothNoise);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!held(table.rows[i])) continue;
-    const double predicted = fit.log_mean(rows[i]) + smooth.at({table.rows[i].block(), table.rows[i].at});
+    const double predicted = fit.log_mean(rows[i]) + smooth.at({table.rows[i].block, table.rows[i].at});
     out[table.rows[i].system].add(rows[i].log_y - predicted);
     out["all"].add(rows[i].log_y - predicted);
   }

@@ -1,4 +1,4 @@
-// The page of a simulation: one HTML file with SVG in it, that loads nothing.
+// The page of a simulation, one HTML file with SVG in it that loads nothing, and its pictures alone.
 #include <algorithm>
 #include <cmath>
 
@@ -55,10 +55,15 @@ struct Plot {
     top = most > 0 ? most * 1.05 : 1;
   }
 
-  std::string svg() {
+  std::string figure() {
+    return fmt::format("<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\">{}</svg></figure>\n",
+                       escape_markup(title), kWidth, kHeight, drawing());
+  }
+
+  // What is inside of the picture.
+  std::string drawing() {
     fit();
-    std::string out = fmt::format("<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\">",
-                                  escape_markup(title), kWidth, kHeight);
+    std::string out;
     const double bottom = kHeight - kBottom;
     const auto vertical = [&](double px, const std::string& label) {
       out += fmt::format(
@@ -91,9 +96,8 @@ struct Plot {
     }
     out += fmt::format("<text x=\"{:.0f}\" y=\"{}\" text-anchor=\"middle\">{}</text>", (kLeft + kWidth) / 2,
                        kHeight - 4, escape_markup(x_name));
-    out += fmt::format(
-        "<text transform=\"translate(13 {:.0f}) rotate(-90)\" text-anchor=\"middle\">{}</text></svg></figure>\n",
-        kHeight / 2, escape_markup(y_name));
+    out += fmt::format("<text transform=\"translate(13 {:.0f}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+                       kHeight / 2, escape_markup(y_name));
     return out;
   }
 };
@@ -204,10 +208,30 @@ std::string html_page(const Report& report, const SimResult& result, const Workl
       ".7rem;text-align:right;border-bottom:1px solid #ddd}"
       "</style>\n";
   page += fmt::format("<h1>{}</h1>\n<pre>{}</pre>\n", escape_markup(workload.name), escape_markup(report.text));
-  page += latency_plot(result).svg() + system_plot(result).svg() + ttft_plot(result).svg();
+  page += latency_plot(result).figure() + system_plot(result).figure() + ttft_plot(result).figure();
   page += "<h2>Instances</h2>\n" + instances_table(result);
   page += fmt::format("<h2>Figures</h2>\n<pre>{}</pre>\n</html>\n", escape_markup(report.json.dump(2)));
   return page;
+}
+
+std::string svg_picture(const SimResult& result, const Workload& workload) {
+  constexpr double kTitle = 26, kEach = kTitle + kHeight;
+  std::string body;
+  double at = kTitle;
+  for (Plot plot : {latency_plot(result), system_plot(result), ttft_plot(result)}) {
+    body += fmt::format("<g transform=\"translate(0 {:.0f})\"><text x=\"{}\" y=\"{}\" class=\"title\">{}</text>", at,
+                        kLeft, kTitle - 8, escape_markup(plot.title));
+    body += fmt::format("<g transform=\"translate(0 {:.0f})\">{}</g></g>\n", kTitle, plot.drawing());
+    at += kEach;
+  }
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" height=\"{1:.0f}\" "
+      "role=\"img\">"
+      "<style>text{{font:11px sans-serif;fill:#555}}.title{{font-weight:bold;fill:#222}}"
+      ".grid{{stroke:#e2e2de;fill:none}}.line{{fill:none;stroke-width:1.6}}</style>\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+      "<text x=\"{2}\" y=\"{3}\" class=\"title\">{4}</text>\n{5}</svg>\n",
+      kWidth, at + 4, kLeft, kTitle - 8, escape_markup(workload.name), body);
 }
 
 }  // namespace weir::plan::sim

@@ -114,18 +114,16 @@ Status check_spec(const ScenarioSpec& spec) {
   if (spec.num_blocks < 0 || spec.num_blocks > 1'000'000'000)
     return wrong("num-kv-blocks", spec.num_blocks, "1 to 1e9 are possible");
   if (spec.tiers.size() > kMostTiers) return wrong("tier", spec.tiers.size(), "at most 8 can be given");
-  // -1 is the default of --link-gbs: as the hardware has it.
-  if (!(spec.link_gbs >= 0 && spec.link_gbs <= 1e9) && spec.link_gbs != -1) {
-    return wrong("link-gbs", spec.link_gbs, "0 to 1e9 GB/s are possible");
-  }
+  if (spec.link_gbs && !(*spec.link_gbs >= 0 && *spec.link_gbs <= 1e9))
+    return wrong("link-gbs", *spec.link_gbs, "0 to 1e9 GB/s are possible");
   if (!(spec.kv_bytes_per_token >= 0 && spec.kv_bytes_per_token <= 1e12)) {
     return wrong("kv-bytes-per-token", spec.kv_bytes_per_token, "0 to 1e12 are possible");
   }
-  const double overheads[] = {spec.request_overhead_ms, spec.prompt_token_overhead_us, spec.output_overhead_ms,
-                              spec.link_latency_ms};
-  for (const double value : overheads) {
-    if (!(value >= 0 && value <= 1e9))
-      return wrong("request-overhead-ms (or another overhead)", value, "0 to 1e9 is possible");
+  for (const auto& [option, value] :
+       {std::pair{"request-overhead-ms", spec.request_overhead_ms},
+        std::pair{"prompt-token-overhead-us", spec.prompt_token_overhead_us},
+        std::pair{"output-overhead-ms", spec.output_overhead_ms}, std::pair{"link-latency-ms", spec.link_latency_ms}}) {
+    if (!(value >= 0 && value <= 1e9)) return wrong(option, value, "0 to 1e9 is possible");
   }
   return {};
 }
@@ -176,7 +174,7 @@ Status size_from_card(const ScenarioSpec& spec, Scenario& scenario) {
   };
   WEIR_RETURN_IF_ERROR(use(spec.layout, "prefill", cluster.instance));
   if (apart) WEIR_RETURN_IF_ERROR(use(decode_layout, "decode", cluster.decode));
-  if (apart && spec.link_gbs < 0) {
+  if (apart && !spec.link_gbs) {
     if (hardware.nic_gbit <= 0) {
       return fail_at("link-gbs", ErrorCode::kInvalidArgument,
                      "the network of {} is not known: give --link-gbs, an instance's link in GB/s (0: takes no time)",
@@ -238,11 +236,11 @@ Result<Scenario> make_scenario(const ScenarioSpec& spec) {
     return fail_at(
         "model", ErrorCode::kInvalidArgument,
         "give --model and --hardware, or --step-model and --num-kv-blocks: step times and memory come from them");
-  } else if (spec.decode_instances > 0 && spec.link_gbs < 0) {
+  } else if (spec.decode_instances > 0 && !spec.link_gbs) {
     return fail_at("link-gbs", ErrorCode::kInvalidArgument,
                    "give --link-gbs, an instance's link in GB/s (0: takes no time)");
   }
-  if (spec.link_gbs >= 0) cluster.handover.bytes_s = spec.link_gbs * 1e9;
+  if (spec.link_gbs) cluster.handover.bytes_s = *spec.link_gbs * 1e9;
   if (!spec.step_model.empty()) {
     WEIR_RETURN_IF_ERROR(use_step_model(spec, scenario));
     scenario.assumptions.push_back("step times are those of " + printable(spec.step_model));

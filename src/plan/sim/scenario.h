@@ -32,7 +32,7 @@ struct ScenarioSpec {
   std::string policy = "fcfs", router = "least-loaded";
   int instances = 1, decode_instances = 0;
   std::optional<ParallelLayout> decode_layout;  // else as layout
-  double link_gbs = -1;                         // of an instance; -1: its devices' network cards
+  std::optional<double> link_gbs;               // of an instance; else its devices' network cards
   double link_latency_ms = 0;
   bool layer_wise = true;
   std::vector<std::string> tiers;  // "NAME:GIGABYTES:GB_PER_S[:shared]"

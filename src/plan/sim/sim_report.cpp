@@ -106,6 +106,7 @@ Result<SimReport> simulate_load(const Scenario& scenario, const Load& load, cons
     }
   }
   if (spec.want_page) made.page = html_page(report, *first, first_workload);
+  if (spec.want_picture) made.picture = svg_picture(*first, first_workload);
   return made;
 }
 

@@ -14,12 +14,13 @@ struct SimSpec {
   Slo slo;
   std::uint64_t seed = 1;
   int seeds = 1;  // seed, seed + 1, ...
-  bool want_page = false, want_requests = false;
+  bool want_page = false, want_picture = false, want_requests = false;
 };
 
 struct SimReport {
   Report report;
   std::string page;      // HTML, complete in itself, of the first seed's run
+  std::string picture;   // the page's pictures as one SVG
   std::string requests;  // a table of the first seed's requests: CSV
 };
 
@@ -27,5 +28,6 @@ Result<SimReport> simulate_load(const Scenario& scenario, const Load& load, cons
 
 // The page: figures, distributions and the run over time, as SVG.
 std::string html_page(const Report& report, const SimResult& result, const Workload& workload);
+std::string svg_picture(const SimResult& result, const Workload& workload);
 
 }  // namespace weir::plan::sim

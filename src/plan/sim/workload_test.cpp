@@ -185,12 +185,13 @@ TEST(Report, SameSeedSameBytes) {
   SimSpec spec;
   spec.slo.ttft_s = 0.1;
   spec.seeds = 3;
-  spec.want_page = spec.want_requests = true;
+  spec.want_page = spec.want_picture = spec.want_requests = true;
   const auto once = simulate_load(scenario, *load, spec), again = simulate_load(scenario, *load, spec);
   ASSERT_TRUE(once.has_value() && again.has_value());
   EXPECT_EQ(once->report.json.dump(), again->report.json.dump());
   EXPECT_EQ(once->report.text, again->report.text);
   EXPECT_EQ(once->page, again->page);
+  EXPECT_EQ(once->picture, again->picture);
   EXPECT_EQ(once->requests, again->requests);
   EXPECT_EQ(std::count(once->requests.begin(), once->requests.end(), '\n'), 201);
   EXPECT_GT(once->report.json["over_seeds"]["ttft_mean_ms"]["half_width_95"].get<double>(), 0);
@@ -202,6 +203,12 @@ TEST(Report, SameSeedSameBytes) {
   named.name = "<script>alert(1)</script>";
   const auto result = simulate(scenario.cluster, named);
   EXPECT_EQ(html_page(once->report, *result, named).find("<script>"), std::string::npos);
+  const std::string picture = svg_picture(*result, named);
+  EXPECT_TRUE(picture.starts_with("<svg xmlns=")) << picture.substr(0, 80);
+  EXPECT_TRUE(picture.ends_with("</svg>\n"));
+  EXPECT_NE(picture.find("&lt;script&gt;"), std::string::npos);
+  for (const char* wrong : {"<script>", "<figure", "nan", "inf"})
+    EXPECT_EQ(picture.find(wrong), std::string::npos) << wrong;
 }
 
 TEST(Report, RepliesOfOneTokenHaveNoTimePerToken) {
@@ -226,6 +233,25 @@ TEST(Scenario, AssumptionsSayOfWhichPoolTheyAre) {
   ASSERT_TRUE(scenario.has_value()) << scenario.error().message;
   EXPECT_TRUE(scenario->assumptions[0].starts_with("prefill instances: ")) << scenario->assumptions[0];
   EXPECT_TRUE(scenario->assumptions[2].starts_with("decode instances: ")) << scenario->assumptions[2];
+}
+
+TEST(Scenario, WrongNumbersAreNamedByTheirOption) {
+  ScenarioSpec good;
+  good.model = "Llama-3.1-8B";
+  good.hardware = "H100";
+  good.decode_instances = 1;
+  const auto said = [&](auto change) {
+    ScenarioSpec spec = good;
+    change(spec);
+    const auto scenario = make_scenario(spec);
+    return scenario ? std::string("none") : scenario.error().message;
+  };
+  EXPECT_TRUE(said([](ScenarioSpec& s) { s.link_gbs = 0; }) == "none");
+  for (const double wrong : {-1.0, std::nan(""), 1e300}) {
+    EXPECT_TRUE(said([&](ScenarioSpec& s) { s.link_gbs = wrong; }).starts_with("--link-gbs is "));
+    EXPECT_TRUE(said([&](ScenarioSpec& s) { s.link_latency_ms = wrong; }).starts_with("--link-latency-ms is "));
+    EXPECT_TRUE(said([&](ScenarioSpec& s) { s.output_overhead_ms = wrong; }).starts_with("--output-overhead-ms is "));
+  }
 }
 
 TEST(Goodput, SaysWhichNumberRulesAPromiseOut) {
