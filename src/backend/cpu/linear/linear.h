@@ -120,6 +120,9 @@ class LinearLayers {
   // A share is cut into runs of nearly the same size.
   std::int64_t runs(const PackedWeight& weight, Range panels, const Activations& a) const;
   PanelRun run_at(const PackedWeight& weight, Range panels, std::int64_t index, const Activations& a) const;
+  // Calls multiply(run, next) for each run of a share.
+  template <class F>
+  void each_run(const PackedWeight& weight, Range panels, const Activations& a, F&& multiply) const;
   void multiply_run(const LinearOutput& output, const PanelRun& run, const PanelRun& next, std::int64_t first,
                     const Activations& a, int w);
   void multiply_gated_run(const GatedLinearCall& call, const PanelRun& run, const PanelRun& next, std::int64_t first,

@@ -323,24 +323,23 @@ void LinearLayers::multiply_gated_run(const GatedLinearCall& call, const PanelRu
   multiply(same_of_up, next, a, worker, up_sums, groups_done(store));
 }
 
+template <class F>
+void LinearLayers::each_run(const PackedWeight& weight, Range panels, const Activations& a, F&& multiply) const {
+  const int64_t count = runs(weight, panels, a);
+  for (int64_t i = 0; i < count; ++i)
+    multiply(run_at(weight, panels, i, a), i + 1 < count ? run_at(weight, panels, i + 1, a) : PanelRun{});
+}
+
 void LinearLayers::multiply_share(const LinearOutput& output, Range panels, int64_t first, const Activations& a,
                                   int w) {
-  const PackedWeight& weight = packed(*output.weight);
-  const int64_t count = runs(weight, panels, a);
-  for (int64_t i = 0; i < count; ++i) {
-    const PanelRun next = i + 1 < count ? run_at(weight, panels, i + 1, a) : PanelRun{};
-    multiply_run(output, run_at(weight, panels, i, a), next, first, a, w);
-  }
+  each_run(packed(*output.weight), panels, a,
+           [&](const PanelRun& run, const PanelRun& next) { multiply_run(output, run, next, first, a, w); });
 }
 
 void LinearLayers::multiply_gated_share(const GatedLinearCall& call, Range panels, int64_t first, const Activations& a,
                                         int w) {
-  const PackedWeight& gate = packed(*call.gate);
-  const int64_t count = runs(gate, panels, a);
-  for (int64_t i = 0; i < count; ++i) {
-    const PanelRun next = i + 1 < count ? run_at(gate, panels, i + 1, a) : PanelRun{};
-    multiply_gated_run(call, run_at(gate, panels, i, a), next, first, a, w);
-  }
+  each_run(packed(*call.gate), panels, a,
+           [&](const PanelRun& run, const PanelRun& next) { multiply_gated_run(call, run, next, first, a, w); });
 }
 
 }  // namespace weir::backend::cpu::linear
