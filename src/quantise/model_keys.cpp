@@ -281,7 +281,7 @@ bool same_latents(const load::LatentSpec& a, const load::LatentSpec& b) {
 bool same_delta(const load::DeltaSpec& a, const load::DeltaSpec& b) {
   return a.key_heads == b.key_heads && a.value_heads == b.value_heads && a.key_dim == b.key_dim &&
          a.value_dim == b.value_dim && a.taps == b.taps &&
-         (a.tiled == b.tiled || a.key_heads == a.value_heads || a.key_heads == 1);
+         (b.tiled || !a.tiled || a.key_heads == a.value_heads || a.key_heads == 1);  // heads can be put in turns
 }
 
 }  // namespace
