@@ -25,7 +25,7 @@ ARCHITECTURES = {
     "deepseek-v3": "deepseek2", "qwen3-next": "qwen3next", "qwen3.5": "qwen35", "qwen3.5-moe": "qwen35moe", "gemma": "gemma", "olmo3": "olmo2",
     "seed-oss": "seed_oss", "granite-moe": "granitemoe", "granite4-dense": "granite", "glm4-moe-lite": "deepseek2", "cohere": "command-r",
     "dots1": "dots1", "ernie4.5-moe": "ernie4_5-moe", "exaone-moe": "exaone-moe",
-    "ministral3": "mistral3", "hunyuan": "hunyuan-dense", "hunyuan-moe": "hunyuan-moe",
+    "ministral3": "mistral3", "hunyuan": "hunyuan-dense", "hunyuan-moe": "hunyuan-moe", "solar-open": "glm4moe",
 }  # fmt: skip
 PAIRED = {"llama", "granite", "granitemoe", "smollm3", "mistral3"}  # q and k with the two elements that turn together side by side
 DELTA = {"qwen3next", "qwen35", "qwen35moe"}
@@ -162,7 +162,7 @@ def add_rope(writer, arch, config, head_dim):
     rope = rope.get("full_attention", rope)
     stretch = rope.get("alpha", 1.0) ** (head_dim / (head_dim - 2))  # Hunyuan's
     writer.add_rope_freq_base(rope["rope_theta"] * stretch)
-    turned = config.get("qk_rope_head_dim") or int(head_dim * rope.get("partial_rotary_factor", {"glm4": 0.5, "glm4moe": 0.5}.get(arch, 1.0)))
+    turned = config.get("qk_rope_head_dim") or int(head_dim * rope.get("partial_rotary_factor", {"glm4": 0.5, "glm4_moe": 0.5}.get(config["model_type"], 1.0)))
     writer.add_rope_dimension_count(turned)
     if rope["rope_type"] == "yarn":
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
@@ -229,7 +229,7 @@ def add_experts(writer, arch, config):
         writer.add_interleave_moe_layer_step(1)
         writer.add_expert_shared_count(config["moe_num_shared_experts"])
     if arch in ("deepseek2", "glm4moe", "dots1", "exaone-moe"):
-        writer.add_leading_dense_block_count(config.get("first_k_dense_replace", 1))
+        writer.add_leading_dense_block_count(0 if config["model_type"] == "solar_open" else config.get("first_k_dense_replace", 1))
         writer.add_expert_shared_count(config.get("n_shared_experts") or config.get("num_shared_experts", 1))
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
         writer.add_expert_group_count(config["n_group"])

@@ -23,7 +23,6 @@ REFUSED = {
     "deepseek-v32": "no architecture of GGUF",
     "cwm": "no architecture of GGUF",
     "glm-moe-dsa": "no architecture of GGUF",
-    "solar-open": "no architecture of GGUF",
     "olmoe-clip": "clipped at 0.6",
     "gpt-oss-limits": "SwiGLU with alpha 1.1 and limit 0.5",
 }
