@@ -25,8 +25,9 @@ ARCHITECTURES = {
     "deepseek-v3": "deepseek2", "qwen3-next": "qwen3next", "qwen3.5": "qwen35", "qwen3.5-moe": "qwen35moe", "gemma": "gemma", "olmo3": "olmo2",
     "seed-oss": "seed_oss", "granite-moe": "granitemoe", "granite4-dense": "granite", "glm4-moe-lite": "deepseek2", "cohere": "command-r",
     "dots1": "dots1", "ernie4.5-moe": "ernie4_5-moe", "exaone-moe": "exaone-moe",
+    "ministral3": "mistral3", "hunyuan": "hunyuan-dense", "hunyuan-moe": "hunyuan-moe", "solar-open": "glm4moe",
 }  # fmt: skip
-PAIRED = {"llama", "granite", "granitemoe", "smollm3"}  # q and k with the two elements that turn together side by side
+PAIRED = {"llama", "granite", "granitemoe", "smollm3", "mistral3"}  # q and k with the two elements that turn together side by side
 DELTA = {"qwen3next", "qwen35", "qwen35moe"}
 GRANITE = {"granite", "granitemoe"}
 OFFSET = {"gemma", "gemma2"} | DELTA  # norms, whose weights are stored less 1
@@ -159,15 +160,18 @@ def tensors(arch, config, state):
 def add_rope(writer, arch, config, head_dim):
     rope = config.get("rope_parameters") or dict(config["rope_scaling"], rope_theta=config["rope_theta"])
     rope = rope.get("full_attention", rope)
-    writer.add_rope_freq_base(rope["rope_theta"])
-    turned = config.get("qk_rope_head_dim") or int(head_dim * rope.get("partial_rotary_factor", {"glm4": 0.5, "glm4moe": 0.5}.get(arch, 1.0)))
+    stretch = rope.get("alpha", 1.0) ** (head_dim / (head_dim - 2))  # Hunyuan's
+    writer.add_rope_freq_base(rope["rope_theta"] * stretch)
+    turned = config.get("qk_rope_head_dim") or int(head_dim * rope.get("partial_rotary_factor", {"glm4": 0.5, "glm4_moe": 0.5}.get(config["model_type"], 1.0)))
     writer.add_rope_dimension_count(turned)
     if rope["rope_type"] == "yarn":
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope["factor"])
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
         if "mscale_all_dim" in rope:
-            writer.add_rope_scaling_yarn_log_mul(0.1 * rope["mscale_all_dim"])
+            writer.add_rope_scaling_yarn_log_mul((1.0 if arch == "mistral3" else 0.1) * rope["mscale_all_dim"])
+        if "llama_4_scaling_beta" in rope:
+            writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
     if rope["rope_type"] == "longrope":
         original = rope["original_max_position_embeddings"]
         writer.add_rope_scaling_orig_ctx_len(original)
@@ -214,7 +218,7 @@ def add_experts(writer, arch, config):
     if not count:
         return
     writer.add_expert_count(count)
-    writer.add_expert_used_count(config.get("num_experts_per_tok") or config["moe_k"])
+    writer.add_expert_used_count(config.get("num_experts_per_tok") or config.get("moe_k") or config["moe_topk"][0])
     writer.add_expert_feed_forward_length(config.get("moe_intermediate_size") or config["intermediate_size"])
     if config.get("shared_expert_intermediate_size"):
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
@@ -225,7 +229,7 @@ def add_experts(writer, arch, config):
         writer.add_interleave_moe_layer_step(1)
         writer.add_expert_shared_count(config["moe_num_shared_experts"])
     if arch in ("deepseek2", "glm4moe", "dots1", "exaone-moe"):
-        writer.add_leading_dense_block_count(config.get("first_k_dense_replace", 1))
+        writer.add_leading_dense_block_count(0 if config["model_type"] == "solar_open" else config.get("first_k_dense_replace", 1))
         writer.add_expert_shared_count(config.get("n_shared_experts") or config.get("num_shared_experts", 1))
         writer.add_expert_weights_scale(config["routed_scaling_factor"])
         writer.add_expert_group_count(config["n_group"])
@@ -233,6 +237,9 @@ def add_experts(writer, arch, config):
         sigmoid = config["model_type"] != "deepseek_v2"
         writer.add_expert_weights_norm(sigmoid and config["norm_topk_prob"])
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID if sigmoid else gguf.ExpertGatingFuncType.SOFTMAX)
+    if arch == "hunyuan-moe":
+        writer.add_expert_shared_feed_forward_length(config["intermediate_size"])
+        writer.add_expert_shared_count(1)
     if arch == "minimax-m2":
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
 

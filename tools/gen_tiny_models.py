@@ -96,6 +96,7 @@ def old_olmo(config):
 
 
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
+NTK = dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0, alpha=8.0)
 YARN = dict(factor=4.0, original_max_position_embeddings=64, beta_fast=16.0, beta_slow=2.0, mscale=1.0, mscale_all_dim=0.5, truncate=False)
 
 DEEPSEEK = dict(
@@ -171,6 +172,34 @@ MODELS = {
     "llama-bf16": ("Llama", dict(), None, "bf16", set()),
     "llama-sharded": ("Llama", dict(num_attention_heads=2, num_key_value_heads=2), None, "f32", {"sharded"}),
     "mistral-swa": ("Mistral", dict(head_dim=24, sliding_window=24), None, "f32", set()),
+    "ministral3": (
+        "Ministral3",
+        dict(
+            head_dim=16,
+            rope_parameters=dict(
+                rope_type="yarn",
+                rope_theta=10000.0,
+                factor=16.0,
+                original_max_position_embeddings=32,
+                beta_fast=32.0,
+                beta_slow=1.0,
+                mscale=1.0,
+                mscale_all_dim=1.0,
+                llama_4_scaling_beta=0.4,
+            ),
+        ),
+        None,
+        "f32",
+        set(),
+    ),
+    "hunyuan": ("HunYuanDenseV1", dict(head_dim=16, attention_bias=True, rope_parameters=NTK), None, "f32", set()),
+    "hunyuan-moe": (
+        "HunYuanMoEV1",
+        dict(head_dim=16, num_experts=4, moe_topk=2, rope_parameters=NTK),
+        lambda c: c.update(moe_topk=[2, 2]),
+        "f32",
+        {"experts"},
+    ),
     "qwen2": ("Qwen2", dict(use_sliding_window=True, sliding_window=24, max_window_layers=1), None, "f32", set()),
     "qwen2-yarn": (
         "Qwen2",
@@ -360,19 +389,7 @@ MODELS = {
     ),
     "qwen3-next": (
         "Qwen3Next",
-        dict(
-            head_dim=16,
-            layer_types=["linear_attention", "full_attention"],
-            linear_num_key_heads=2,
-            linear_num_value_heads=4,
-            linear_key_head_dim=8,
-            linear_value_head_dim=8,
-            num_experts=4,
-            num_experts_per_tok=2,
-            moe_intermediate_size=16,
-            shared_expert_intermediate_size=16,
-            rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25),
-        ),
+        dict(DELTA, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=16),
         None,
         "f32",
         {"experts"},
@@ -717,7 +734,7 @@ KEPT_KEYS = set(BASE) | {
     "index_topk", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim",
     "num_nextn_predict_layers", "rope_interleave",
     "attention_out_bias", "shared_intermediate_size", "position_embedding_type", "mamba_n_heads", "moe_num_experts", "moe_k", "moe_num_shared_experts",
-    "moe_layer_start_index", "num_shared_experts", "indexer_types",
+    "moe_layer_start_index", "num_shared_experts", "indexer_types", "moe_topk",
     "no_rope_layers", "no_rope_layer_interval", "sliding_window_pattern", "original_max_position_embeddings", "partial_rotary_factor",
 }  # fmt: skip
 

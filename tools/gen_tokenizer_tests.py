@@ -138,6 +138,9 @@ def variants():
     for scheme in ("first", "always"):
         yield "char-metaspace-" + scheme, None, char_level(normalizers.NFC(), pre_tokenizers.Metaspace(prepend_scheme=scheme, split=scheme == "always"),
                                                            gemma_decoder)
+    # What begins a text is taken away: the library sees the rest as not at its beginning.
+    taken = normalizers.Sequence([normalizers.Replace("The ", ""), normalizers.Strip(), normalizers.BertNormalizer(True, False, False, False)])
+    yield "char-metaspace-taken", None, char_level(taken, pre_tokenizers.Metaspace(prepend_scheme="first"), gemma_decoder)
 
 
 def hf_cases(t, texts):

@@ -42,7 +42,9 @@ void refused(const json& c, std::string_view part, ErrorCode code = ErrorCode::k
 }
 
 // Keys that only some families read, and then need.
-const json kEverything = {{"num_local_experts", 8},
+const json kEverything = {{"moe_topk", 2},
+                          {"rope_parameters", {{"rope_type", "default"}}},
+                          {"num_local_experts", 8},
                           {"num_experts_per_tok", 2},
                           {"moe_num_experts", 8},
                           {"moe_k", 2},
@@ -569,12 +571,55 @@ TEST(HfConfig, LayersWithoutRope) {
 }
 
 // Whatever a family's configuration leaves out, its spec is complete: every tensor has a place and no two the same.
+TEST(HfConfig, QueriesThatGrow) {
+  const json parameters = {
+      {"rope_type", "yarn"},        {"factor", 16.0},        {"mscale", 1.0},
+      {"mscale_all_dim", 1.0},      {"rope_theta", 10000.0}, {"original_max_position_embeddings", 64},
+      {"llama_4_scaling_beta", 0.1}};
+  const ModelSpec spec = read(config("Ministral3ForCausalLM", {{"rope_parameters", parameters}})).spec;
+  ASSERT_EQ(spec.ropes.size(), 2u);
+  EXPECT_EQ(std::tuple(spec.ropes[0].growth, spec.ropes[1].growth, spec.ropes[1].original_context),
+            std::tuple(0.0, 0.1, 64));
+  EXPECT_EQ(spec.ropes[0].attention_factor, 1.0);
+  EXPECT_EQ(std::tuple(spec.layer[3].rope, spec.layer[3].query_rope, spec.head_dim), std::tuple(0, 1, 128));
+  json changed = parameters;
+  changed["llama_4_scaling_beta"] = 0.0;
+  EXPECT_EQ(read(config("Ministral3ForCausalLM", {{"rope_parameters", changed}})).spec.ropes.size(), 1u);
+  changed["llama_4_scaling_beta"] = -1.0;
+  refused(config("Ministral3ForCausalLM", {{"rope_parameters", changed}}), "queries grow by -1");
+  changed["llama_4_scaling_beta"] = 0.1;
+  changed["partial_rotary_factor"] = 0.5;
+  refused(config("Ministral3ForCausalLM", {{"rope_parameters", changed}}), "whole heads");
+  refused(config("Ministral3ForCausalLM"), "\"rope_parameters\" is missing");
+}
+
+TEST(HfConfig, Hunyuan) {
+  const json scaling = {{"rope_scaling", {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}}}};
+  const ModelSpec dense = read(config("HunYuanDenseV1ForCausalLM", scaling)).spec;
+  EXPECT_EQ(dense.qk_norm, QkNorm::kTurnedHead);
+  EXPECT_NEAR(dense.ropes[0].theta, 10000.0 * std::pow(1000.0, 16.0 / 14.0), 1e-3);
+  const auto sparse = [](const json& changes) {
+    json c = config("HunYuanMoEV1ForCausalLM", {{"num_experts", 8}, {"moe_topk", {2, 2, 2, 2}}});
+    c.merge_patch(changes);
+    return c;
+  };
+  const ModelSpec spec = read(sparse(json::object())).spec;
+  EXPECT_EQ(std::tuple(spec.experts.count, spec.experts.used, spec.experts.ffn, spec.experts.shared_ffn),
+            std::tuple(8, 2, 96, 96));
+  refused(sparse({{"moe_topk", {2, 3, 2, 2}}}), "the same for all layers", ErrorCode::kUnsupported);
+  refused(sparse({{"moe_topk", json::array()}}), "the same for all layers", ErrorCode::kUnsupported);
+  refused(sparse({{"moe_topk", {2.5, 2.5}}}), "the same for all layers", ErrorCode::kUnsupported);
+  refused(sparse({{"moe_topk", 9}}), "a token uses 9 of 8 experts");
+  refused(config("HunYuanDenseV1ForCausalLM", {{"rope_scaling", {{"type", "dynamic"}, {"alpha", -1.0}}}}), "RoPE base");
+}
+
 TEST(HfConfig, EveryFamilyPlacesItsTensors) {
   for (const Family* family : families()) {
     for (const auto& [name, type] : family->classes) {
       SCOPED_TRACE(name);
       json all = config(name, kEverything);
       if (type == "granitemoehybrid") all.update({{"layer_types", json(4, "attention")}, {"num_local_experts", 0}});
+      if (type == "hunyuan_v1_moe") all["num_experts"] = 8;
       const auto model = spec_from_config(all, "config.json");
       ASSERT_TRUE(model) << model.error().message;
       std::set<std::pair<std::string, std::tuple<std::int64_t, std::int64_t, std::int64_t>>> seen;

@@ -257,6 +257,8 @@ std::string rope_text(const RopeSpec& rope, const ModelSpec& spec) {
     text += fmt::format(", {} scaling by {:g}", scaling_name(rope.scaling), rope.factor);
   if (rope.original_context > 0 && rope.scaling > RopeSpec::Scaling::kLinear)
     text += fmt::format(" of {} tokens", rope.original_context);
+  if (rope.growth > 0)
+    text += fmt::format(", growing by {:g} ln(1 + n) every {} tokens", rope.growth, rope.original_context);
   if (!rope.frequency_divisors.empty()) text += ", frequencies divided as the file says";
   return text;
 }
@@ -331,9 +333,10 @@ void write_spec(TextWriter& out, const Facts& facts) {
   if (spec.has_sparse_layers()) out.line("experts", experts_text(spec));
   out.line("windows", windows_text(spec));
   for (std::size_t i = 0; i < spec.ropes.size(); ++i)
-    out.line(i == 0                   ? "RoPE"
-             : spec.indexer.heads > 0 ? "RoPE, indexer"
-                                      : "RoPE, local",
+    out.line(i == 0                     ? "RoPE"
+             : spec.indexer.heads > 0   ? "RoPE, indexer"
+             : spec.ropes[i].growth > 0 ? "RoPE, queries"
+                                        : "RoPE, local",
              rope_text(spec.ropes[i], spec));
   out.line("context", fmt::format("{} tokens", spec.context_length));
   out.line("vocabulary", fmt::format("{} tokens, {} head", spec.vocab, spec.tied_embeddings ? "tied" : "separate"));

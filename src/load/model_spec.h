@@ -34,6 +34,9 @@ struct RopeSpec {
   // long (LongRoPE, Ding et al. 2024): a sequence longer than original_context turns by other divisors, from its first
   // token on.
   std::vector<float> long_divisors;
+  // Queries grow with their position, times 1 + growth ln(1 + floor(position / original_context)) (Ministral 3), which
+  // multiplies cos and sin. Of rotations of whole heads that only queries take; 0 = off.
+  double growth = 0.0;
 };
 
 // kClampedSwiglu (gpt-oss): gate = min(gate, limit), up = clamp(up, +-limit), (up + 1) * gate * sigmoid(alpha gate)
@@ -41,15 +44,16 @@ enum class Activation { kSilu, kGeluTanh, kClampedSwiglu };
 
 enum class NormKind { kRms, kLayer };  // kLayer: LayerNorm without bias (Cohere)
 
-// RMSNorm of q and k before RoPE: of every head with one weight, or of the whole projection.
-enum class QkNorm { kNone, kHead, kWidth };
+// RMSNorm of q and k: of every head with one weight, before RoPE or after it (Hunyuan), or of the whole projection.
+enum class QkNorm { kNone, kHead, kTurnedHead, kWidth };
 
 // What mixes tokens in a layer.
 enum class Mixer { kAttention, kLatent, kDelta };
 
 struct LayerSpec {
-  int window = 0;  // sliding window in tokens, the token itself included; 0 = attends to everything before it
-  int rope = 0;    // index into ModelSpec::ropes; -1 = this layer has no position embedding
+  int window = 0;       // sliding window in tokens, the token itself included; 0 = attends to everything before it
+  int rope = 0;         // index into ModelSpec::ropes; -1 = this layer has no position embedding
+  int query_rope = -1;  // the same of queries, where theirs is another; -1 = it is not
   Mixer mixer = Mixer::kAttention;
   bool sparse = false;  // the feed-forward part is a mixture of experts
 };

@@ -40,6 +40,15 @@ Status check_rope(const RopeSpec& rope, int head_dim, const std::string& file) {
     return fail(ErrorCode::kCorruptFile, "{}: high_freq_factor {} must be above low_freq_factor {}", file,
                 rope.high_freq_factor, rope.low_freq_factor);
   }
+  const bool grows = rope.growth != 0;
+  if (!std::isfinite(rope.growth) || rope.growth < 0 ||
+      (grows && (rope.original_context <= 0 || rope.dims != head_dim))) {
+    return fail(
+        ErrorCode::kCorruptFile,
+        "{}: queries grow by {} every {} positions, {} of {} elements of a head being rotated; a positive number, "
+        "the original context length and whole heads expected",
+        file, rope.growth, rope.original_context, rope.dims, head_dim);
+  }
   const auto pairs = static_cast<std::size_t>(rope.dims / 2);
   const auto check_divisors = [&](const std::vector<float>& divisors, bool may_lack) -> Status {
     if (divisors.empty() && may_lack) return {};

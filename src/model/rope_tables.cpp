@@ -71,6 +71,10 @@ RopeFrequencies rope_frequencies(const RopeSpec& rope) {
     result.long_from = rope.original_context;
     result.long_radians_per_token = divided(result.radians_per_token, rope.long_divisors);
   }
+  if (rope.growth != 0) {
+    result.growth = rope.growth;
+    result.grows_every = rope.original_context;
+  }
   if (!rope.frequency_divisors.empty())
     result.radians_per_token = divided(std::move(result.radians_per_token), rope.frequency_divisors);
   return result;
@@ -80,10 +84,12 @@ void fill_rope_row(const RopeFrequencies& frequencies, std::int64_t position, st
                    float* sin) {
   const bool is_long = !frequencies.long_radians_per_token.empty() && known > frequencies.long_from;
   const std::vector<double>& radians = is_long ? frequencies.long_radians_per_token : frequencies.radians_per_token;
+  const auto turns = static_cast<double>(position / frequencies.grows_every);
+  const double magnitude = frequencies.magnitude * (1 + frequencies.growth * std::log1p(turns));
   for (std::size_t i = 0; i < radians.size(); ++i) {
     const double angle = static_cast<double>(position) * radians[i];
-    cos[i] = static_cast<float>(std::cos(angle) * frequencies.magnitude);
-    sin[i] = static_cast<float>(std::sin(angle) * frequencies.magnitude);
+    cos[i] = static_cast<float>(std::cos(angle) * magnitude);
+    sin[i] = static_cast<float>(std::sin(angle) * magnitude);
   }
 }
 

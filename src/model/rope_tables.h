@@ -17,6 +17,9 @@ struct RopeFrequencies {
   // Of sequences longer than `long_from`; empty: there is no difference.
   std::vector<double> long_radians_per_token;
   std::int64_t long_from = 0;
+  // RopeSpec's growth, every so many positions; 0: none.
+  double growth = 0.0;
+  std::int64_t grows_every = 1;
 };
 
 RopeFrequencies rope_frequencies(const load::RopeSpec& rope);

@@ -79,5 +79,20 @@ TEST(RopeTables, LongSequencesTurnDifferently) {
   }
 }
 
+TEST(RopeTables, QueriesGrowEveryOriginalContext) {
+  RopeSpec spec;
+  spec.dims = 2;
+  spec.original_context = 32;
+  spec.growth = 0.4;
+  const RopeFrequencies frequencies = rope_frequencies(spec);
+  for (const std::int64_t position : {0, 1, 31, 32, 63, 64, 1000}) {
+    float cos = 0, sin = 0;
+    fill_rope_row(frequencies, position, position + 1, &cos, &sin);
+    const double growth = 1 + 0.4 * std::log(1 + std::floor(static_cast<double>(position) / 32));
+    EXPECT_NEAR(cos, growth * std::cos(static_cast<double>(position)), 1e-6) << position;
+    EXPECT_NEAR(sin, growth * std::sin(static_cast<double>(position)), 1e-6) << position;
+  }
+}
+
 }  // namespace
 }  // namespace weir::model

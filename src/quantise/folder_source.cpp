@@ -48,7 +48,7 @@ std::vector<SourceTensor> laid_out(const load::WeightSource& weights, const load
       tensors.push_back({.name = place.file_name, .dtype = weight.dtype, .shape = place.file_shape});
       tensors.back().slices = place.slices;
     }
-    tensors[at->second].parts.push_back({&weight, place.slice, place.rows});
+    tensors[at->second].parts.push_back({&weight, place.slice, place.rows, {}});
   }
   return tensors;
 }
@@ -121,6 +121,36 @@ std::function<int64_t(int64_t)> paired_rows(const ModelSpec& spec, std::string_v
                                                 : std::function<int64_t(int64_t)>();
 }
 
+// Element i of a value head's things in turns (all first heads of the key heads, then the second ones, ...), `size`
+// elements a head, is number at(i) where the heads of a key head lie side by side. What comes before `begin` stays.
+std::function<int64_t(int64_t)> in_turns(const load::DeltaSpec& delta, int64_t size, int64_t begin = 0) {
+  const int64_t keys = delta.key_heads, each = delta.value_heads / delta.key_heads;
+  return [=](int64_t i) {
+    if (i < begin) return i;
+    const int64_t head = (i - begin) / size;
+    return begin + (head % keys * each + head / keys) * size + (i - begin) % size;
+  };
+}
+
+// The parts of a delta net whose rows are those of its value heads, and its output, whose columns are.
+void take_turns(const load::DeltaSpec& delta, SourceTensor& tensor) {
+  for (SourcePart& of : tensor.parts) {
+    const std::string_view part = stem(of.weight->name);
+    if (part == "ssm_v" || part == "ssm_z") of.order = in_turns(delta, delta.value_dim);
+    if (part == "ssm_alpha" || part == "ssm_beta" || part == "ssm_a" || part == "ssm_dt") of.order = in_turns(delta, 1);
+    if (part == "ssm_conv1d") of.order = in_turns(delta, delta.value_dim, int64_t{2} * delta.key_heads * delta.key_dim);
+    if (part != "ssm_out") continue;
+    tensor.change = [order = in_turns(delta, delta.value_dim), columns = of.weight->shape[1],
+                     row = std::vector<float>()](std::span<float> values) mutable {
+      for (; !values.empty(); values = values.subspan(static_cast<std::size_t>(columns))) {
+        row.assign(values.begin(), values.begin() + columns);
+        for (int64_t i = 0; i < columns; ++i)
+          values[static_cast<std::size_t>(i)] = row[static_cast<std::size_t>(order(i))];
+      }
+    };
+  }
+}
+
 // Where files of the two kinds hold the same numbers in another form.
 void convert_values(const ModelSpec& folder, const ModelSpec& file, std::vector<SourceTensor>& tensors) {
   const bool pair =
@@ -128,7 +158,9 @@ void convert_values(const ModelSpec& folder, const ModelSpec& file, std::vector<
   const float offset = folder.norm_weight_offset - file.norm_weight_offset;
   for (SourceTensor& tensor : tensors) {
     const std::string_view part = stem(tensor.parts[0].weight->name);
-    if (pair) tensor.order = paired_rows(folder, tensor.parts[0].weight->name);
+    for (SourcePart& of : tensor.parts)
+      if (pair) of.order = paired_rows(folder, of.weight->name);
+    if (file.delta.tiled && !folder.delta.tiled) take_turns(folder.delta, tensor);
     if (offset != 0 && part.ends_with("_norm") && part != "ssm_norm") {
       tensor.change = [offset](std::span<float> values) {
         for (float& value : values) value += offset;

@@ -117,7 +117,9 @@ void Writer::rotation() {
   const RopeSpec& rope = spec_.ropes[0];
   u32("rope.dimension_count", rope.dims);
   f32("rope.freq_base", rope.theta);
-  if (spec_.ropes.size() > 1) f32("rope.freq_base_swa", spec_.ropes[1].theta);
+  const double growth = spec_.ropes.back().growth;
+  if (growth != 0) f32("attention.temperature_scale", growth);
+  if (spec_.ropes.size() > 1 && growth == 0) f32("rope.freq_base_swa", spec_.ropes[1].theta);
   switch (rope.scaling) {
     case Scaling::kNone:
       return;
@@ -247,6 +249,9 @@ std::string layer_difference(const ModelSpec& wanted, const ModelSpec& read) {
     const auto rope = [](const ModelSpec& spec, int index) { return spec.ropes[static_cast<std::size_t>(index)]; };
     if (const std::string found = rope_difference(rope(wanted, a.rope), rope(read, b.rope)); !found.empty())
       return found;
+    const auto growth = [&](const ModelSpec& spec, int index) { return index < 0 ? 0.0 : rope(spec, index).growth; };
+    if (!near(growth(wanted, a.query_rope), growth(read, b.query_rope)))
+      return said(fmt::format("queries that grow by {} with their position", growth(wanted, a.query_rope)));
   }
   return "";
 }
@@ -276,7 +281,7 @@ bool same_latents(const load::LatentSpec& a, const load::LatentSpec& b) {
 bool same_delta(const load::DeltaSpec& a, const load::DeltaSpec& b) {
   return a.key_heads == b.key_heads && a.value_heads == b.value_heads && a.key_dim == b.key_dim &&
          a.value_dim == b.value_dim && a.taps == b.taps &&
-         (a.tiled == b.tiled || a.key_heads == a.value_heads || a.key_heads == 1);
+         (b.tiled || !a.tiled || a.key_heads == a.value_heads || a.key_heads == 1);  // heads can be put in turns
 }
 
 }  // namespace

@@ -76,13 +76,13 @@ class Job {
       same_type = same_type && part.weight->dtype == to.dtype;
       rows += part.weight->shape[0];
     }
-    if (same_type && parts.size() == 1 && !from.order) {
+    if (same_type && parts.size() == 1 && !parts[0].order) {
       WEIR_RETURN_IF_ERROR(writer_.write(bytes[0].data));
     } else {
       std::vector<RowSource> sources(static_cast<std::size_t>(rows));
       for (std::size_t i = 0; i < parts.size(); ++i) {
         for (int64_t row = 0; row < parts[i].weight->shape[0]; ++row)
-          sources[static_cast<std::size_t>(parts[i].rows.at(row))] = {i, from.order ? from.order(row) : row};
+          sources[static_cast<std::size_t>(parts[i].rows.at(row))] = {i, parts[i].order ? parts[i].order(row) : row};
       }
       CHECK(std::ranges::none_of(sources, [](const RowSource& source) { return source.row < 0; }),
             "the parts of {} leave rows out", from.name);

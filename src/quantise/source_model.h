@@ -18,6 +18,8 @@ struct SourcePart {
   const load::Weight* weight = nullptr;
   std::int64_t slice = 0;  // of the tensor's
   load::Picks rows;        // its row i is row rows.at(i) of the slice; of a vector, its element
+  // Row i of it becomes what its row order(i) is in the folder; empty: i.
+  std::function<std::int64_t(std::int64_t)> order = {};
 };
 
 struct SourceTensor {
@@ -27,9 +29,7 @@ struct SourceTensor {
   std::span<const std::byte> data = {};       // of a GGUF file, or made here; else ...
   std::vector<SourcePart> parts = {};         // ... of a folder: all rows of equal slices, one slice after the other
   std::int64_t slices = 1;
-  // Row i of a part becomes what its row order(i) is in the folder; empty: i.
-  std::function<std::int64_t(std::int64_t)> order = {};
-  std::function<void(std::span<float>)> change = {};  // of its values
+  std::function<void(std::span<float>)> change = {};  // of the values of some whole rows
 };
 
 struct SourceModel {

@@ -23,10 +23,6 @@ REFUSED = {
     "deepseek-v32": "no architecture of GGUF",
     "cwm": "no architecture of GGUF",
     "glm-moe-dsa": "no architecture of GGUF",
-    "solar-open": "no architecture of GGUF",
-    "qwen3.5": "the order of their heads",
-    "qwen3.5-moe": "the order of their heads",
-    "qwen3.5-vl": "the order of their heads",
     "olmoe-clip": "clipped at 0.6",
     "gpt-oss-limits": "SwiGLU with alpha 1.1 and limit 0.5",
 }

@@ -1,4 +1,4 @@
-// Solar Open: Llama's attention with GLM-4.5's routers, every layer sparse.
+// Solar Open: Llama's attention with GLM-4.5's routers, every layer sparse. Its GGUF files say "glm4moe".
 #include "load/families/family.h"
 
 namespace weir::load {
@@ -22,6 +22,7 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
 
 }  // namespace
 
-extern const Family kSolarOpenFamily = {.name = "solar_open", .classes = kClasses, .read_config = read_config};
+extern const Family kSolarOpenFamily = {
+    .name = "solar_open", .classes = kClasses, .read_config = read_config, .written_as = "glm4moe"};
 
 }  // namespace weir::load

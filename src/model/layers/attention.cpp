@@ -32,16 +32,21 @@ Result<Attention> Attention::load(Loader& loader, int layer, int stream) {
   return a;
 }
 
-void Attention::norm_and_turn(const Step& step, Matrix<float> heads, const Vector& norm) const {
-  const bool width = spec_->qk_norm == load::QkNorm::kWidth;
+void Attention::norm_and_turn(const Step& step, Matrix<float> heads, const Vector& norm, int rope) const {
+  const bool width = spec_->qk_norm == load::QkNorm::kWidth, turned = spec_->qk_norm == load::QkNorm::kTurnedHead;
   if (width) step.backend.rms_norm(heads, norm.data(), spec_->rms_eps, heads, /*accumulate=*/false);
   if (spec_->qkv_clip > 0) step.backend.clamp(spec_->qkv_clip, heads);
-  step.backend.head_norm_rope({.x = heads,
-                               .head_dim = spec_->head_dim,
-                               .norm_weight = width ? nullptr : norm.data(),
-                               .norm_eps = spec_->rms_eps,
-                               .rope = step.rope(spec_->layer[static_cast<std::size_t>(layer_)].rope),
-                               .positions = step.row_index});
+  backend::HeadNormRopeCall call = {.x = heads,
+                                    .head_dim = spec_->head_dim,
+                                    .norm_weight = width || turned ? nullptr : norm.data(),
+                                    .norm_eps = spec_->rms_eps,
+                                    .rope = step.rope(rope),
+                                    .positions = step.row_index};
+  step.backend.head_norm_rope(call);
+  if (!turned) return;
+  call.norm_weight = norm.data();
+  call.rope = nullptr;
+  step.backend.head_norm_rope(call);
 }
 
 void Attention::run(const Step& step, const Input& in, const Output& out) const {
@@ -58,8 +63,8 @@ void Attention::run(const Step& step, const Input& in, const Output& out) const 
                        .norm_weight = in.norm_weight,
                        .norm_eps = in.norm_eps,
                        .outputs = std::span(projections).first(gated ? 4 : 3)});
-  norm_and_turn(step, q, q_norm_);
-  norm_and_turn(step, k, k_norm_);
+  norm_and_turn(step, q, q_norm_, layer.query_rope < 0 ? layer.rope : layer.query_rope);
+  norm_and_turn(step, k, k_norm_, layer.rope);
   if (spec_->qkv_clip > 0) step.backend.clamp(spec_->qkv_clip, v);
 
   const backend::KvLayerView& kv = step.kv.streams[static_cast<std::size_t>(stream_)];

@@ -18,7 +18,7 @@ class Attention {
   void run(const Step& step, const Input& in, const Output& out) const;
 
  private:
-  void norm_and_turn(const Step& step, Matrix<float> heads, const Vector& norm) const;
+  void norm_and_turn(const Step& step, Matrix<float> heads, const Vector& norm, int rope) const;
 
   int layer_ = 0, stream_ = 0;
   const ModelSpec* spec_ = nullptr;

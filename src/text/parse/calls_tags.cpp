@@ -11,19 +11,30 @@ std::string unquoted(std::string_view text) {
   return std::string(trim(text, " \t\r\n\"'"));
 }
 
-// The text of the first attribute in `head` (tool="get_weather" index="1"), or all of it if none stands in quotes.
-// `escaped`: with XML's entities for what cannot stand there.
-std::string first_attribute(std::string_view head, bool escaped) {
+// The text of the first attribute in `head`, or all of it if none stands in quotes.
+std::string first_quoted(std::string_view head) {
   const auto begin = head.find('"');
   const auto end = begin == std::string_view::npos ? begin : head.find('"', begin + 1);
-  if (end == std::string_view::npos) return unquoted(head);
-  std::string text(trim(head.substr(begin + 1, end - begin - 1)));
-  if (!escaped) return text;
-  for (const auto& [entity, c] : {std::pair{std::string_view("&quot;"), '"'}, {std::string_view("&amp;"), '&'}}) {
-    for (auto at = text.find(entity); at != std::string::npos; at = text.find(entity, at + 1))
-      text.replace(at, entity.size(), 1, c);
+  return unquoted(end == std::string_view::npos ? head : head.substr(begin + 1, end - begin - 1));
+}
+
+// The text of the first of the attributes that `head` is made of (tool="get_weather" index="1"), with XML's entities
+// for what cannot stand there. "": it is made of something else.
+std::string first_attribute(std::string_view head) {
+  std::string first;
+  for (head = trim(head); !head.empty(); head = trim(head)) {
+    const auto begin = head.find("=\"");
+    const auto end = begin == std::string_view::npos ? begin : head.find('"', begin + 2);
+    const bool named = begin != 0 && head.substr(0, begin).find_first_of(" \t\r\n\"<>") == std::string_view::npos;
+    if (end == std::string_view::npos || !named) return {};
+    if (first.empty()) first = head.substr(begin + 2, end - begin - 2);
+    head.remove_prefix(end + 1);
   }
-  return text;
+  for (const auto& [entity, c] : {std::pair{std::string_view("&quot;"), '"'}, {std::string_view("&amp;"), '&'}}) {
+    for (auto at = first.find(entity); at != std::string::npos; at = first.find(entity, at + 1))
+      first.replace(at, entity.size(), 1, c);
+  }
+  return first;
 }
 
 // The ways a value can end: its closing tag, with or without the line break that belongs to it.
@@ -127,7 +138,7 @@ class TagCalls final : public SectionedCalls {
   Task<bool> one(Calls& calls) const override {
     Source& in = calls.in;
     const auto name = co_await take_name(in, name_end_);
-    const std::string called = !name ? "" : n_.attributes ? first_attribute(*name, true) : unquoted(*name);
+    const std::string called = !name ? "" : n_.attributes ? first_attribute(*name) : unquoted(*name);
     if (called.empty()) co_return false;
     in.drop(n_.name_end.size());
     Members members(calls, called);
@@ -172,7 +183,8 @@ class TagCalls final : public SectionedCalls {
     in.drop(n_.key_end.size());
     // DeepSeek's and Kimi K3's tags say what a parameter is: name="city" string="true", key="city" type="string"
     const auto says = [&](std::string_view text) { return head->find(text) != std::string::npos; };
-    const std::string key = first_attribute(*head, n_.attributes);
+    const std::string key = n_.attributes ? first_attribute(*head) : first_quoted(*head);
+    if (n_.attributes && key.empty()) co_return false;
     ValueTypes types = members.types_of(key);
     if (says("string=\"true") || says("type=\"string")) {
       types = string_type();

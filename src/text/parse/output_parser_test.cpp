@@ -650,6 +650,10 @@ std::vector<Example> examples() {
        "minimax[>[</a>]<]minimax[>[</opts>]<]minimax[>[</invoke>\n]<]minimax[>[<invoke name=\"ping\">]<]minimax[>[</"
        "invoke>\n]<]minimax[>[</tool_call>",
        {"OK", "Hm.", {kWeather, kPing}}},
+      {"none",
+       "kimi_k3",
+       "<|open|>tools<|sep|><|open|>call this \"tool\"<|sep|>",
+       {"<|open|>tools<|sep|><|open|>call this \"tool\"<|sep|>", "", {}}},
       {"minimax_m3", "none", "</mm:think>OK", {"OK", "", {}}},
       {"qwen3", "none", "\n</think>\n\nOK </think>", {"OK </think>", "", {}}},
       {"granite", "none", "Here is my response: no.", {"Here is my response: no.", "", {}}},

@@ -64,6 +64,7 @@ class Pipeline : public Tokenizer {
     return tokens_.texts.contains(id) && (tokens_.flags[static_cast<std::size_t>(id)] & flag) != 0;
   }
   std::vector<TokenId> find_ends() const;
+  bool loses_its_beginning(std::string_view text, std::string_view normal) const;
   void encode_stretch(std::string_view text, std::size_t offset, const EncodeOptions& options, EncodeSpace& space,
                       std::vector<TokenId>& out) const;
 
@@ -127,6 +128,23 @@ std::vector<ByteRange> ranges_within(std::span<const ByteRange> ranges, std::siz
   return within;
 }
 
+// Whether the normalizer takes away what `text` begins with. The tokenizers library places what remains behind the
+// text's beginning then. Its normalizers keep track of every character; here a short beginning is looked for that comes
+// to nothing, alone and before the rest.
+bool Pipeline::loses_its_beginning(std::string_view text, std::string_view normal) const {
+  constexpr std::size_t kMostBytes = 64;
+  if (text == normal) return false;
+  std::string buffer;
+  const auto begins_char = [&](std::size_t at) {
+    return at == text.size() || (static_cast<unsigned char>(text[at]) & 0xC0) != 0x80;
+  };
+  for (std::size_t end = 1; end <= std::min(text.size(), kMostBytes); ++end) {
+    if (!begins_char(end) || !parts_.normalizer.apply(text.substr(0, end), buffer).empty()) continue;
+    if (parts_.normalizer.apply(text.substr(end), buffer) == normal) return true;
+  }
+  return false;
+}
+
 void Pipeline::encode_stretch(std::string_view text, std::size_t offset, const EncodeOptions& options,
                               EncodeSpace& space, std::vector<TokenId>& out) const {
   if (text.empty()) return;
@@ -136,7 +154,8 @@ void Pipeline::encode_stretch(std::string_view text, std::size_t offset, const E
     parts_.pre_tokenizer.split(part, {begins_text},
                                [&](std::string_view word) { parts_.model->encode(word, space, out); });
   };
-  if (parts_.normalized_added.empty()) return encode_words(normal, offset == 0);
+  const bool begins_text = offset == 0 && !(parts_.pre_tokenizer.asks_for_place() && loses_its_beginning(text, normal));
+  if (parts_.normalized_added.empty()) return encode_words(normal, begins_text);
 
   ControlRule rule{options.parse_special, {}};
   std::vector<ByteRange> literal;
@@ -151,11 +170,11 @@ void Pipeline::encode_stretch(std::string_view text, std::size_t offset, const E
   AddedTokens::Search search(parts_.normalized_added, normal, rule);
   std::size_t at = 0;
   while (const auto match = search.next()) {
-    encode_words(normal.substr(at, match->begin - at), offset == 0 && at == 0);
+    encode_words(normal.substr(at, match->begin - at), begins_text && at == 0);
     out.push_back(match->id);
     at = match->end;
   }
-  encode_words(normal.substr(at), offset == 0 && at == 0);
+  encode_words(normal.substr(at), begins_text && at == 0);
 }
 
 }  // namespace

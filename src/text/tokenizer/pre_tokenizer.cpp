@@ -239,6 +239,7 @@ class MetaspaceStage : public Stage {
  public:
   MetaspaceStage(std::string replacement, Prepend prepend, bool split)
       : replacement_(std::move(replacement)), prepend_(prepend), split_(split) {}
+  bool asks_for_place() const override { return prepend_ == Prepend::kFirst; }
   void split(std::string_view piece, StretchPlace place, PieceSink next) const override {
     std::string text;
     text.reserve(piece.size() + piece.size() / 4 + replacement_.size());
@@ -305,6 +306,7 @@ Result<PreTokenizer> PreTokenizer::chain(std::vector<StagePtr> stages) {
   }
   PreTokenizer chain;
   if (stages.size() == 1) chain.only_scanner_ = stages[0]->scanner();
+  for (const StagePtr& stage : stages) chain.asks_for_place_ |= stage->asks_for_place();
   chain.stages_ = std::move(stages);
   return chain;
 }

@@ -42,6 +42,8 @@ class Stage {
   virtual ~Stage() = default;
   // Passes the pieces of `piece` (not empty) on, in order; no empty ones.
   virtual void split(std::string_view piece, StretchPlace place, PieceSink next) const = 0;
+  // Whether StretchPlace matters to it.
+  virtual bool asks_for_place() const { return false; }
   // Set if this stage is exactly one scanner, so that the chain can skip the virtual call.
   virtual Scanner scanner() const { return nullptr; }
 };
@@ -75,6 +77,8 @@ class PreTokenizer {
   PreTokenizer() = default;
   static Result<PreTokenizer> chain(std::vector<StagePtr> stages);
 
+  bool asks_for_place() const { return asks_for_place_; }
+
   template <class F>
   void split(std::string_view text, StretchPlace place, F&& word) const {
     if (text.empty()) return;
@@ -94,6 +98,7 @@ class PreTokenizer {
 
   std::vector<StagePtr> stages_;
   Scanner only_scanner_ = nullptr;
+  bool asks_for_place_ = false;
 };
 
 }  // namespace weir::text
