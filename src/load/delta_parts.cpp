@@ -42,8 +42,7 @@ Status read_hf_delta_decoder(const JsonFields& config, const HfDefaults& default
   own.rotated = kRotated;
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, own, spec));
   spec.norm_weight_offset = 1.0f;  // the file stores w - 1
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_RETURN_IF_ERROR(read_delta(config, spec.delta));
   WEIR_TRY(const auto interval, config.integer("full_attention_interval", kLayerRange));
   WEIR_TRY(const auto linear, read_hf_layer_types(config, spec.layers, "linear_attention", [&](int layer) {
@@ -66,6 +65,13 @@ Status read_gguf_delta_decoder(const GgufKeys& keys, ModelSpec& spec) {
   std::vector<bool> linear;
   for (int i = 0; i < spec.layers; ++i) linear.push_back((i + 1) % interval.value_or(kInterval) != 0);
   set_layers(linear, spec);
+  return {};
+}
+
+Status read_gguf_delta_experts(const GgufKeys& keys, ModelSpec& spec) {
+  WEIR_RETURN_IF_ERROR(read_gguf_experts(keys, spec));
+  set_gguf_router_defaults(keys, {.normalise = true}, spec);
+  spec.experts.shared_gate = spec.experts.shared_ffn > 0;
   return {};
 }
 

@@ -237,6 +237,22 @@ void set_gguf_router_defaults(const GgufKeys& keys, const GgufRouter& defaults, 
   if (keys.find("expert_weights_norm") == nullptr) spec.experts.router.normalise = defaults.normalise;
 }
 
+Status read_gguf_corrected_experts(const GgufKeys& keys, bool normalise, ModelSpec& spec) {
+  WEIR_RETURN_IF_ERROR(read_gguf_experts(keys, spec));
+  set_gguf_router_defaults(keys, {.normalise = normalise, .scores = RouterSpec::Scores::kSigmoid}, spec);
+  spec.experts.router.correction = true;
+  spec.experts.router.sum_floor = 1e-20f;
+  return {};
+}
+
+void name_gguf_post_attention_norm(const ModelSpec&, const GgufLayout&, TensorMap& map) {
+  map.name("ffn_norm", "post_attention_norm");
+}
+
+void name_gguf_gate_up(const GgufLayout& file, TensorMap& map) {
+  if (!file.older("blk.0.ffn_gate.weight")) map.fused({.file = "ffn_up", .parts = {"ffn_gate", "ffn_up"}});
+}
+
 TensorMap gguf_tensor_map(const ModelSpec& spec, const GgufLayout& file) {
   TensorMap map("blk.");
   const auto sparse = std::ranges::find(spec.layer, true, &LayerSpec::sparse);

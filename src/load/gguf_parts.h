@@ -33,6 +33,8 @@ struct GgufRouter {
   RouterSpec::Scores scores = RouterSpec::Scores::kSoftmax;
 };
 void set_gguf_router_defaults(const GgufKeys& keys, const GgufRouter& defaults, ModelSpec& spec);
+// Experts with DeepSeek V3's router: sigmoid with a correction. `normalise`: where the file does not say.
+Status read_gguf_corrected_experts(const GgufKeys& keys, bool normalise, ModelSpec& spec);
 
 // How a file lays its tensors out, where converters have differed over time: told by names that only some wrote. A file
 // that is yet to be written (null) is laid out as llama.cpp's converter does it now.
@@ -45,6 +47,12 @@ class GgufLayout {
  private:
   const GgufFile* file_;
 };
+
+// The norm before the feed-forward part as llama.cpp calls it for many an architecture: all of a family's
+// name_gguf_tensors.
+void name_gguf_post_attention_norm(const ModelSpec& spec, const GgufLayout& file, TensorMap& map);
+// Gate and up in one matrix, but for files of older converters.
+void name_gguf_gate_up(const GgufLayout& file, TensorMap& map);
 
 // GGUF's own names are the canonical ones, but experts are stacked.
 TensorMap gguf_tensor_map(const ModelSpec& spec, const GgufLayout& file);

@@ -5,8 +5,7 @@ namespace weir::load {
 Status read_hf_granite(const JsonFields& config, ParsedModel& model) {
   ModelSpec& spec = model.spec;
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {}, spec));
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_TRY(const auto embedding, config.number("embedding_multiplier"));
   WEIR_TRY(const auto residual, config.number("residual_multiplier"));
   WEIR_TRY(const auto attention, config.number("attention_multiplier"));

@@ -81,6 +81,12 @@ Result<Presence> read_hf_bias(const JsonFields& config, const char* key, bool ot
   return flag.value_or(otherwise) ? Presence::kRequired : Presence::kAbsent;
 }
 
+Status read_hf_attention_bias(const JsonFields& config, Biases& biases) {
+  WEIR_TRY(biases.qkv, read_hf_bias(config, "attention_bias"));
+  biases.attention_output = biases.qkv;
+  return {};
+}
+
 Result<int> read_hf_window(const JsonFields& config, int otherwise) {
   WEIR_TRY(const auto window, config.integer("sliding_window", kWindowRange));
   if (window) return static_cast<int>(*window);
@@ -205,6 +211,16 @@ Status read_hf_sparse_layers(const JsonFields& config, ModelSpec& spec) {
     spec.layer[entry.get<std::size_t>()].sparse = false;
   }
   return {};
+}
+
+Status read_hf_gated_expert(const JsonFields& config, ModelSpec& spec) {
+  WEIR_TRY(spec.experts.shared_ffn, config.required("shared_expert_intermediate_size", kFfnRange));
+  spec.experts.shared_gate = true;
+  return {};
+}
+
+void name_hf_gate_up(TensorMap& map) {
+  map.fused({.file = "mlp.gate_up_proj", .parts = {"ffn_gate", "ffn_up"}});
 }
 
 void name_qwen_shared_expert(const ModelSpec&, TensorMap& map) {

@@ -43,6 +43,8 @@ Result<std::optional<JsonFields>> hf_rope_parameters(const JsonFields& config, c
 
 // kRequired where the flag is true.
 Result<Presence> read_hf_bias(const JsonFields& config, const char* key, bool otherwise = false);
+// "attention_bias": of all four projections.
+Status read_hf_attention_bias(const JsonFields& config, Biases& biases);
 
 // "sliding_window": null says none; `otherwise` where the key is absent.
 Result<int> read_hf_window(const JsonFields& config, int otherwise);
@@ -64,8 +66,12 @@ Status read_hf_corrected_experts(const JsonFields& config, ModelSpec& spec);
 // Qwen's dense layers among sparse ones.
 Status read_hf_sparse_layers(const JsonFields& config, ModelSpec& spec);
 
-// Qwen's names for the expert that all tokens share.
+// Qwen's expert that all tokens share, which has a gate.
+Status read_hf_gated_expert(const JsonFields& config, ModelSpec& spec);
 void name_qwen_shared_expert(const ModelSpec& spec, TensorMap& map);
+
+// Gate and up in one matrix.
+void name_hf_gate_up(TensorMap& map);
 
 // Llama's names and what other families call in the same way.
 TensorMap hf_tensor_map(const HfPrefix& prefix);

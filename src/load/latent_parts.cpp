@@ -36,8 +36,7 @@ Status read_hf_latent(const JsonFields& config, bool interleaved, ParsedModel& m
   }
   spec.attention_scale = static_cast<float>(scale);
   for (LayerSpec& layer : spec.layer) layer.mixer = Mixer::kLatent;
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   return {};
 }
 

@@ -30,8 +30,7 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
                    "{}: \"use_qk_norm\" is true (Command R+): a norm of its own for each head is not supported",
                    config.file());
   }
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_TRY(const auto scale, config.number("logit_scale"));
   set_parts(scale.value_or(kLogitScale), model.spec);
   return {};

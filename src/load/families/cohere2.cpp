@@ -27,8 +27,7 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
                                         .tied = true,
                                         .pairing = RopeSpec::Pairing::kAdjacent},
                                        spec));
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_TRY(const auto scale, config.number("logit_scale"));
   spec.logit_scale = static_cast<float>(scale.value_or(kLogitScale));
   WEIR_TRY(const int window, read_hf_window(config, kWindow));

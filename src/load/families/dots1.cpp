@@ -13,8 +13,7 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
   ModelSpec& spec = model.spec;
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {.context = kContext}, spec));
   spec.qk_norm = QkNorm::kHead;
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_TRY(const int window, read_hf_window(config, kWindow));
   WEIR_TRY(const auto full_layers, config.integer("max_window_layers", {0, 1 << 30}));
   WEIR_TRY(const auto local, read_hf_layer_types(config, spec.layers, "sliding_attention", [&](int layer) {
@@ -31,11 +30,7 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   ModelSpec& spec = model.spec;
   WEIR_RETURN_IF_ERROR(read_gguf_decoder(keys, {}, spec));
   spec.qk_norm = QkNorm::kHead;
-  WEIR_RETURN_IF_ERROR(read_gguf_experts(keys, spec));
-  set_gguf_router_defaults(keys, {.scores = RouterSpec::Scores::kSigmoid}, spec);
-  spec.experts.router.correction = true;
-  spec.experts.router.sum_floor = 1e-20f;
-  return {};
+  return read_gguf_corrected_experts(keys, false, spec);
 }
 
 }  // namespace

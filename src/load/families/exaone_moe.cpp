@@ -30,11 +30,7 @@ void name_hf_tensors(const ModelSpec&, TensorMap& map) {
 Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   ModelSpec& spec = model.spec;
   WEIR_RETURN_IF_ERROR(read_gguf_exaone(keys, spec));
-  WEIR_RETURN_IF_ERROR(read_gguf_experts(keys, spec));
-  set_gguf_router_defaults(keys, {.normalise = true, .scores = RouterSpec::Scores::kSigmoid}, spec);
-  spec.experts.router.correction = true;
-  spec.experts.router.sum_floor = 1e-20f;
-  return {};
+  return read_gguf_corrected_experts(keys, true, spec);
 }
 
 }  // namespace

@@ -15,8 +15,7 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_gemma_config(config, {.context = kContext, .gelu_is_tanh = true}, spec));
   spec.post_norms = false;
   spec.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   return {};
 }
 

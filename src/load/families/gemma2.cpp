@@ -15,8 +15,7 @@ constexpr int kLayersOf27B = 46;
 Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_gemma_config(
       config, {.context = kContext, .attention_softcap = kAttentionCap, .final_softcap = kFinalCap}, model.spec));
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_TRY(const int window, read_hf_window(config, kWindow));
   WEIR_TRY(const auto local, read_hf_layer_types(config, model.spec.layers, "sliding_attention",
                                                  [](int layer) { return (layer + 1) % kPattern != 0; }));

@@ -20,8 +20,7 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
   ModelSpec& spec = model.spec;
   WEIR_RETURN_IF_ERROR(read_gemma_config(config, {.context = kContext, .theta = kGlobalTheta}, spec));
   spec.qk_norm = QkNorm::kHead;
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_TRY(const int window, read_hf_window(config, kWindow));
   const char* key = config.has("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern";
   WEIR_TRY(const auto pattern, config.integer(key, kLayerRange));

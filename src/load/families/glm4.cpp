@@ -24,9 +24,8 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
 }
 
 void name_hf_tensors(const ModelSpec&, TensorMap& map) {
-  map.name("post_attention_norm", "post_self_attn_layernorm")
-      .name("post_ffw_norm", "post_mlp_layernorm")
-      .fused({.file = "mlp.gate_up_proj", .parts = {"ffn_gate", "ffn_up"}});
+  map.name("post_attention_norm", "post_self_attn_layernorm").name("post_ffw_norm", "post_mlp_layernorm");
+  name_hf_gate_up(map);
 }
 
 Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
@@ -37,7 +36,7 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
 }
 
 void name_gguf_tensors(const ModelSpec&, const GgufLayout& file, TensorMap& map) {
-  if (!file.older("blk.0.ffn_gate.weight")) map.fused({.file = "ffn_up", .parts = {"ffn_gate", "ffn_up"}});
+  name_gguf_gate_up(file, map);
 }
 
 }  // namespace

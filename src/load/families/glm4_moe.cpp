@@ -24,14 +24,7 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_gguf_decoder(keys, {}, spec));
   model.biases.qkv = Presence::kOptional;
   if (keys.has_tensor("blk.0.attn_q_norm.weight")) spec.qk_norm = QkNorm::kHead;
-  WEIR_RETURN_IF_ERROR(read_gguf_experts(keys, spec));
-  set_gguf_router_defaults(keys, {.normalise = true, .scores = RouterSpec::Scores::kSigmoid}, spec);
-  spec.experts.router.correction = true;
-  return {};
-}
-
-void name_gguf_tensors(const ModelSpec&, const GgufLayout&, TensorMap& map) {
-  map.name("ffn_norm", "post_attention_norm");
+  return read_gguf_corrected_experts(keys, true, spec);
 }
 
 }  // namespace
@@ -41,6 +34,6 @@ extern const Family kGlm4MoeFamily = {.name = "glm4_moe",
                                       .read_config = read_config,
                                       .gguf_architectures = kGguf,
                                       .read_gguf = read_gguf,
-                                      .name_gguf_tensors = name_gguf_tensors};
+                                      .name_gguf_tensors = name_gguf_post_attention_norm};
 
 }  // namespace weir::load

@@ -9,8 +9,7 @@ constexpr std::string_view kGguf[] = {"llama"};
 
 Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {}, model.spec));
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_TRY(model.biases.ffn, read_hf_bias(config, "mlp_bias"));
   return {};
 }

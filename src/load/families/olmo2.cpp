@@ -11,8 +11,7 @@ constexpr double kEps = 1e-5;
 Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {.eps = kEps}, model.spec));
   place_olmo_norms(model.spec);
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   return {};
 }
 

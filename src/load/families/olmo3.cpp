@@ -14,8 +14,7 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
   const HfDefaults defaults = {.theta = kTheta, .eps = kEps};
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, defaults, spec));
   place_olmo_norms(spec);
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_TRY(const int window, read_hf_window(config, kWindow));
   WEIR_TRY(const auto local, read_hf_layer_types(config, spec.layers, "sliding_attention",
                                                  [](int layer) { return (layer + 1) % kOlmoPattern != 0; }));

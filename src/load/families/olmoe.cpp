@@ -12,8 +12,7 @@ constexpr double kEps = 1e-5;
 Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {.context = kContext, .eps = kEps}, model.spec));
   model.spec.qk_norm = QkNorm::kWidth;
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_TRY(const auto clip, config.number("clip_qkv"));
   if (clip && !(*clip > 0)) {  // 0 would leave nothing, and is how the spec says "off"
     return fail_at("clip_qkv", ErrorCode::kCorruptFile, "{}: clip_qkv is {}; a positive number expected", config.file(),

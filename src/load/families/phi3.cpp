@@ -17,8 +17,8 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
 }
 
 void name_hf_tensors(const ModelSpec&, TensorMap& map) {
-  map.fused({.file = "self_attn.qkv_proj", .parts = {"attn_q", "attn_k", "attn_v"}})
-      .fused({.file = "mlp.gate_up_proj", .parts = {"ffn_gate", "ffn_up"}});
+  map.fused({.file = "self_attn.qkv_proj", .parts = {"attn_q", "attn_k", "attn_v"}});
+  name_hf_gate_up(map);
 }
 
 Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
@@ -30,7 +30,7 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
 
 void name_gguf_tensors(const ModelSpec&, const GgufLayout& file, TensorMap& map) {
   if (file.current("blk.0.attn_qkv.weight")) map.fused({.file = "attn_qkv", .parts = {"attn_q", "attn_k", "attn_v"}});
-  if (!file.older("blk.0.ffn_gate.weight")) map.fused({.file = "ffn_up", .parts = {"ffn_gate", "ffn_up"}});
+  name_gguf_gate_up(file, map);
 }
 
 }  // namespace

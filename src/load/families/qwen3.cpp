@@ -11,8 +11,7 @@ constexpr int kHeadDim = 128;
 Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {.head_dim = kHeadDim}, model.spec));
   model.spec.qk_norm = QkNorm::kHead;
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   return read_qwen_windows(
       config, [](int layer, std::int64_t full_layers) { return layer >= full_layers; }, model.spec);
 }

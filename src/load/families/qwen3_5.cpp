@@ -17,9 +17,7 @@ Status read_sparse_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_hf_delta_decoder(config, {.ffn_key = "moe_intermediate_size"}, model));
   WEIR_RETURN_IF_ERROR(read_hf_experts(config, "moe_intermediate_size", spec));
   spec.experts.router.normalise = true;
-  WEIR_TRY(spec.experts.shared_ffn, config.required("shared_expert_intermediate_size", kFfnRange));
-  spec.experts.shared_gate = true;
-  return {};
+  return read_hf_gated_expert(config, spec);
 }
 
 void name_hf_tensors(const ModelSpec& spec, TensorMap& map) {
@@ -35,10 +33,7 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_gguf_delta_decoder(keys, spec));
   // The converter reorders them for this architecture, so that heads in a row use key heads in a row.
   spec.delta.tiled = true;
-  WEIR_RETURN_IF_ERROR(read_gguf_experts(keys, spec));
-  set_gguf_router_defaults(keys, {.normalise = true}, spec);
-  spec.experts.shared_gate = spec.experts.shared_ffn > 0;
-  return {};
+  return read_gguf_delta_experts(keys, spec);
 }
 
 void name_gguf_tensors(const ModelSpec& spec, const GgufLayout&, TensorMap& map) {

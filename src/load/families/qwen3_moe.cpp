@@ -13,8 +13,7 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
   ModelSpec& spec = model.spec;
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {.context = kContext}, spec));
   spec.qk_norm = QkNorm::kHead;
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_RETURN_IF_ERROR(read_hf_experts(config, "moe_intermediate_size", spec));
   WEIR_RETURN_IF_ERROR(read_hf_sparse_layers(config, spec));
   WEIR_TRY(const auto use, config.boolean("use_sliding_window"));

@@ -14,9 +14,7 @@ Status read_config(const JsonFields& config, ParsedModel& model) {
   WEIR_RETURN_IF_ERROR(read_hf_sparse_layers(config, spec));
   WEIR_TRY(const auto normalise, config.boolean("norm_topk_prob"));
   spec.experts.router.normalise = normalise.value_or(true);
-  WEIR_TRY(spec.experts.shared_ffn, config.required("shared_expert_intermediate_size", kFfnRange));
-  spec.experts.shared_gate = true;
-  return {};
+  return read_hf_gated_expert(config, spec);
 }
 
 void name_hf_tensors(const ModelSpec& spec, TensorMap& map) {
@@ -30,10 +28,7 @@ void name_hf_tensors(const ModelSpec& spec, TensorMap& map) {
 Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   ModelSpec& spec = model.spec;
   WEIR_RETURN_IF_ERROR(read_gguf_delta_decoder(keys, spec));
-  WEIR_RETURN_IF_ERROR(read_gguf_experts(keys, spec));
-  set_gguf_router_defaults(keys, {.normalise = true}, spec);
-  spec.experts.shared_gate = spec.experts.shared_ffn > 0;
-  return {};
+  return read_gguf_delta_experts(keys, spec);
 }
 
 void name_gguf_tensors(const ModelSpec& spec, const GgufLayout&, TensorMap& map) {

@@ -23,10 +23,6 @@ Status read_gguf(const GgufKeys& keys, ParsedModel& model) {
   return {};
 }
 
-void name_gguf_tensors(const ModelSpec&, const GgufLayout&, TensorMap& map) {
-  map.name("ffn_norm", "post_attention_norm");
-}
-
 }  // namespace
 
 extern const Family kSeedOssFamily = {.name = "seed_oss",
@@ -34,6 +30,6 @@ extern const Family kSeedOssFamily = {.name = "seed_oss",
                                       .read_config = read_config,
                                       .gguf_architectures = kGguf,
                                       .read_gguf = read_gguf,
-                                      .name_gguf_tensors = name_gguf_tensors};
+                                      .name_gguf_tensors = name_gguf_post_attention_norm};
 
 }  // namespace weir::load

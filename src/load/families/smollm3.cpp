@@ -29,8 +29,7 @@ Status read_unrotated_layers(const JsonFields& config, ModelSpec& spec) {
 Status read_config(const JsonFields& config, ParsedModel& model) {
   ModelSpec& spec = model.spec;
   WEIR_RETURN_IF_ERROR(read_hf_decoder(config, {.context = kContext, .theta = kTheta, .tied = true}, spec));
-  WEIR_TRY(model.biases.qkv, read_hf_bias(config, "attention_bias"));
-  model.biases.attention_output = model.biases.qkv;
+  WEIR_RETURN_IF_ERROR(read_hf_attention_bias(config, model.biases));
   WEIR_TRY(model.biases.ffn, read_hf_bias(config, "mlp_bias"));
   WEIR_RETURN_IF_ERROR(read_unrotated_layers(config, spec));
   WEIR_TRY(const auto use, config.boolean("use_sliding_window"));

@@ -13,7 +13,7 @@ class BraceCalls final : public ToolNotation {
   explicit BraceCalls(const BraceNotation& notation)
       : ToolNotation({notation.open}), close_(notation.close), quote_({notation.quote}) {}
 
-  bool ends_reasoning() const override { return true; }
+  std::vector<std::string> ends_of_reasoning() const override { return opens(); }
   std::vector<std::string> inner_markers() const override { return {close_, quote_.texts()[0]}; }
 
   Task<bool> read(Calls& calls, int) const override {

@@ -5,16 +5,19 @@
 //   Kimi K2          <|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}<|tool_call_end|>
 //   Mistral          [TOOL_CALLS]NAME[ARGS]{...}, with [CALL_ID]id before [ARGS] or not; or a list of JSON calls
 //   Llama 3.1, functionary  <function=NAME>{...}</function>
+//   Solar Open       <|tool_call:begin|>ID<|tool_call:name|>NAME<|tool_call:args|>{...}<|tool_call:end|>
+//   functionary 3.2  >>>NAME\n{...}, and >>>all\n before text; the prompt ends with the first >>>
 //   GLM-4            NAME\n{...} at the start of the reply, no marks around
-#include "text/parse/notation.h"
+#include "text/parse/sectioned_calls.h"
 
 namespace weir::text::parse {
 namespace {
 
-Task<int> take_marker(Source& in, const Markers& markers) {
-  const int which = co_await marker_ahead(in, markers);
-  if (which >= 0) in.drop(markers.texts()[static_cast<std::size_t>(which)].size());
-  co_return which;
+// The text before the one end of a name, which is taken too.
+Task<std::optional<std::string>> take_name_and(Source& in, const Markers& end) {
+  auto name = co_await take_name(in, end);
+  if (name) in.drop(end.texts()[0].size());
+  co_return name;
 }
 
 // Begins a call if an object follows, and streams it. Leaves what does not look like an object.
@@ -26,44 +29,13 @@ Task<bool> call_with_object(Calls& calls, std::string name, std::string id) {
   co_return co_await stream_object(calls);
 }
 
-// Calls between `call_open` and `call_close` until `section_close`.
-class SectionedCalls : public ToolNotation {
- public:
-  SectionedCalls(std::vector<std::string> section_opens, std::string call_open, std::string section_close)
-      : ToolNotation(std::move(section_opens)), steps_({std::move(call_open), std::move(section_close)}) {}
-
-  std::vector<std::string> inner_markers() const override { return steps_.texts(); }
-
-  Task<bool> read(Calls& calls, int) const override {
-    bool any = false;
-    while (true) {
-      const bool goes_on = co_await skip_space(calls.in);
-      if (!goes_on) break;
-      const int step = co_await take_marker(calls.in, steps_);
-      if (step == 1 && any) calls.in.settle();
-      if (step != 0) break;
-      const bool ok = co_await one(calls);
-      if (!ok) co_return false;
-      any = true;
-    }
-    co_return any;
-  }
-
- protected:
-  // One call, after the marker that opens it.
-  virtual Task<bool> one(Calls& calls) const = 0;
-
- private:
-  Markers steps_;
-};
-
 class DeepSeekCalls final : public SectionedCalls {
  public:
   // Distilled models misspell the opening marker in these ways.
   DeepSeekCalls()
       : SectionedCalls(
             {"<｜tool▁calls▁begin｜>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>", "<｜tool▁calls｜>"},
-            "<｜tool▁call▁begin｜>", "<｜tool▁calls▁end｜>") {}
+            "<｜tool▁call▁begin｜>", {"<｜tool▁calls▁end｜>"}) {}
 
   std::vector<std::string> inner_markers() const override {
     auto all = SectionedCalls::inner_markers();
@@ -74,9 +46,8 @@ class DeepSeekCalls final : public SectionedCalls {
  protected:
   Task<bool> one(Calls& calls) const override {
     Source& in = calls.in;
-    const auto first = co_await take_name(in, separator_);
+    const auto first = co_await take_name_and(in, separator_);
     if (!first) co_return false;
-    in.drop(kSeparator.size());
     const bool plain = co_await object_ahead(in);
     if (plain) {
       const bool ok = co_await call_with_object(calls, std::string(trim(*first)), {});
@@ -107,9 +78,9 @@ class KimiCalls final : public SectionedCalls {
  public:
   KimiCalls()
       : SectionedCalls({"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"}, "<|tool_call_begin|>",
-                       "<|tool_calls_section_end|>") {}
+                       {"<|tool_calls_section_end|>"}, true) {}
 
-  bool ends_reasoning() const override { return true; }
+  std::vector<std::string> ends_of_reasoning() const override { return opens(); }
   std::vector<std::string> inner_markers() const override {
     auto all = SectionedCalls::inner_markers();
     all.insert(all.end(), {std::string(kArguments), std::string(kEnd)});
@@ -119,9 +90,8 @@ class KimiCalls final : public SectionedCalls {
  protected:
   Task<bool> one(Calls& calls) const override {
     Source& in = calls.in;
-    const auto id = co_await take_name(in, arguments_);
+    const auto id = co_await take_name_and(in, arguments_);
     if (!id) co_return false;
-    in.drop(kArguments.size());
     const std::string whole(trim(*id));
     std::string name = whole.substr(0, whole.rfind(':'));
     if (name.starts_with("functions.")) name.erase(0, std::string_view("functions.").size());
@@ -136,6 +106,37 @@ class KimiCalls final : public SectionedCalls {
  private:
   static constexpr std::string_view kArguments = "<|tool_call_argument_begin|>", kEnd = "<|tool_call_end|>";
   Markers arguments_{{std::string(kArguments)}};
+};
+
+class SolarCalls final : public SectionedCalls {
+ public:
+  SolarCalls()
+      : SectionedCalls({"<|begin|>assistant<|tool_calls|>", "<|tool_calls|>"}, "<|tool_call:begin|>", {"<|calls|>"}) {}
+
+  std::vector<std::string> inner_markers() const override {
+    auto all = SectionedCalls::inner_markers();
+    all.insert(all.end(), {name_.texts()[0], arguments_.texts()[0], std::string(kEnd)});
+    return all;
+  }
+
+ protected:
+  Task<bool> one(Calls& calls) const override {
+    Source& in = calls.in;
+    const auto id = co_await take_name_and(in, name_);
+    if (!id) co_return false;
+    const auto name = co_await take_name_and(in, arguments_);
+    if (!name) co_return false;
+    const bool ok = co_await call_with_object(calls, std::string(trim(*name)), std::string(trim(*id)));
+    if (!ok) co_return false;
+    co_await skip_space(in);
+    co_await take_text(in, kEnd);
+    in.settle();
+    co_return true;
+  }
+
+ private:
+  static constexpr std::string_view kEnd = "<|tool_call:end|>";
+  Markers name_{{"<|tool_call:name|>"}}, arguments_{{"<|tool_call:args|>"}};
 };
 
 class MistralCalls final : public ToolNotation {
@@ -189,10 +190,12 @@ class FunctionTagCalls final : public ToolNotation {
   Markers name_end_{{">"}};
 };
 
-// A tool's name alone on the first line of a reply, its arguments below.
+// A tool's name alone on the first line of a reply or after a marker, its arguments below. `text_name`: the name that
+// text goes by, "" if it has none.
 class FirstLineCalls final : public ToolNotation {
  public:
-  FirstLineCalls() : ToolNotation({}) {}
+  FirstLineCalls(std::vector<std::string> opens, std::string text_name)
+      : ToolNotation(std::move(opens)), text_name_(std::move(text_name)) {}
 
   std::string_view bare_starts() const override {
     return "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
@@ -202,23 +205,39 @@ class FirstLineCalls final : public ToolNotation {
     Source& in = calls.in;
     std::string name;
     while (true) {
-      const bool goes_on = name.size() <= kMaxNameBytes && co_await in.has() && !is_space(in.peek());
+      // A marker may follow a text's first word.
+      const bool goes_on =
+          name.size() <= kMaxNameBytes && co_await in.has() && !is_space(in.peek()) && in.peek() != '>';
       if (!goes_on) break;
       name += in.take();
     }
-    const bool line_ends = calls.schemas.has(name) && co_await take_text(in, "\n");
+    const bool text = !text_name_.empty() && name == text_name_;
+    const bool line_ends = (text || calls.schemas.has(name)) && co_await take_text(in, "\n");
     if (!line_ends) co_return false;
-    const bool ok = co_await call_with_object(calls, std::move(name), {});
-    if (!ok) co_return false;
+    if (!text) {
+      const bool ok = co_await call_with_object(calls, std::move(name), {});
+      if (!ok) co_return false;
+    }
     in.settle();
     co_return true;
   }
+
+ private:
+  std::string text_name_;
 };
 
 }  // namespace
 
 NotationPtr first_line_notation() {
-  return std::make_shared<FirstLineCalls>();
+  return std::make_shared<FirstLineCalls>(std::vector<std::string>(), "");
+}
+
+NotationPtr recipient_notation() {
+  return std::make_shared<FirstLineCalls>(std::vector<std::string>{">>>"}, "all");
+}
+
+NotationPtr solar_notation() {
+  return std::make_shared<SolarCalls>();
 }
 
 NotationPtr deepseek_notation() {

@@ -52,7 +52,7 @@ const std::vector<ReasoningNotation>& reasoning_notations() {
        false},
       {"mistral", {"[THINK]"}, {"[/THINK]"}, {}, {}, false},
       {"seed_oss", {"<seed:think>"}, {"</seed:think>"}, {}, {}, false},
-      {"gemma4", {"<|channel>thought\n"}, {"<channel|>"}, {}, {}, false},
+      {"gemma4", {"<|channel>thought"}, {"<channel|>"}, {}, {}, false},
       {"cohere_command3",
        {"<|START_THINKING|>"},
        {"<|END_THINKING|>"},
@@ -66,6 +66,21 @@ const std::vector<ReasoningNotation>& reasoning_notations() {
        {"<|END_RESPONSE|>", "<|END_TEXT|>"},
        false},
       {"apertus", {"<|inner_prefix|>"}, {"<|inner_suffix|>"}, {}, {}, false},
+      {"hy_v3", {"<think>", "<think:opensource>"}, {"</think>", "</think:opensource>"}, {}, {}, false},
+      {"minimax_m3", {"<mm:think>"}, {"</mm:think>"}, {}, {}, false},
+      {"kimi_k3",
+       {"<|open|>think<|sep|>"},
+       {"<|close|>think<|sep|>"},
+       {"<|open|>response<|sep|>"},
+       {"<|close|>response<|sep|>", "<|close|>message<|sep|>"},
+       false},
+      {"solar_open",
+       {"<|begin|>assistant<|think|>", "<|think|>"},
+       {"<|end|>"},
+       {"<|begin|>assistant<|content|>", "<|content|>"},
+       {"<|end|>"},
+       false},
+      {"functionary_v3.2", {}, {}, {"all\n"}, {}, false},
       {"apriel", {"Here are my reasoning steps:"}, {"[BEGIN FINAL RESPONSE]"}, {}, {"[END FINAL RESPONSE]"}, false},
   };
   return all;
@@ -92,7 +107,14 @@ std::string_view first_fit(const Rows& rows, std::string_view chat_template) {
 }
 
 constexpr std::array kReasoningRows = {
+    Row{{"<mm:think>", ""}, "minimax_m3"},
+    Row{{"<|open|>", "open_tag('think')"}, "kimi_k3"},
+    Row{{"<|begin|>assistant<|think|>", ""}, "solar_open"},
+    Row{{"<think{}>", ""}, "hy_v3"},
+    Row{{"<think:opensource>", ""}, "hy_v3"},
+    Row{{">>>all", ">>>${recipient}"}, "functionary_v3.2"},
     Row{{"<|channel>thought", ""}, "gemma4"},
+    Row{{"<|channel>", "<channel|>"}, "gemma4"},
     Row{{"<seed:think>", ""}, "seed_oss"},
     Row{{"[THINK]", ""}, "mistral"},
     Row{{"<|START_THINKING|>", ""}, "cohere_command3"},
@@ -134,7 +156,24 @@ NotationPtr invoke_tags(std::vector<std::string> opens, std::vector<std::string>
                                    .call_close = "</" + prefix + "invoke>",
                                    .key_open = "<" + prefix + "parameter name=",
                                    .key_end = ">",
-                                   .value_close = "</" + prefix + "parameter>"});
+                                   .value_close = "</" + prefix + "parameter>",
+                                   .own_lines = prefix.empty()});
+}
+
+// <|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="city" type="string"<|sep|>...
+NotationPtr kimi_tags() {
+  return make_notation(TagNotation{.section_opens = {"<|open|>tools<|sep|>"},
+                                   .section_closes = {"<|close|>tools<|sep|>"},
+                                   .call_open = "<|open|>call ",
+                                   .name_end = "<|sep|>",
+                                   .call_close = "<|close|>call<|sep|>",
+                                   .key_open = "<|open|>argument ",
+                                   .key_end = "<|sep|>",
+                                   .value_close = "<|close|>argument<|sep|>",
+                                   .attributes = true,
+                                   .own_lines = false,
+                                   .object_open = "<|open|>json type=\"object\"<|sep|>",
+                                   .object_close = "<|close|>json<|sep|>"});
 }
 
 struct NamedNotation {
@@ -183,12 +222,27 @@ const std::vector<NamedNotation>& tool_notations() {
         {"glm47", glm},
         {"poolside_v1", glm},
         {"kimi_k2", kimi_notation()},
+        {"kimi_k3", kimi_tags()},
+        {"hy_v3", hunyuan_notation()},
+        {"minimax_m3", element_notation()},
+        {"solar_open", solar_notation()},
+        {"functionary_v3.2", recipient_notation()},
+        {"step3",
+         make_notation(TagNotation{.section_opens = {"<｜tool_calls_begin｜>"},
+                                   .section_closes = {"<｜tool_calls_end｜>"},
+                                   .call_open = "<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name=",
+                                   .name_end = ">",
+                                   .call_close = "</steptml:invoke><｜tool_call_end｜>",
+                                   .key_open = "<steptml:parameter name=",
+                                   .key_end = ">",
+                                   .value_close = "</steptml:parameter>"})},
         {"qwen3_coder", coder},
         {"qwen3_xml", coder},
         {"mimo", coder},
         {"step3p5", coder},
         {"seed_oss", qwen_tags("<seed:tool_call>", "</seed:tool_call>")},
         {"minimax_m2", invoke_tags({"<minimax:tool_call>"}, {"</minimax:tool_call>"}, "")},
+        {"muse_glimmer", invoke_tags({"<atem:function_calls>"}, {"</atem:function_calls>"}, "atem:")},
         {"minimax", lists},
         {"jamba", lists},
         {"hunyuan_a13b", lists},
@@ -211,8 +265,11 @@ const std::vector<NamedNotation>& tool_notations() {
                                             .bare = true})},
         {"cohere_command3", cohere},
         {"cohere_command4", cohere},
-        {"command_r", make_notation(JsonNotation{.opens = {"Action: ```json", "Action:```json"}, .closes = {"```"}})},
-        {"gigachat3", json({"<|message_sep|>\n\nfunction call<|role_sep|>\n", "function call<|role_sep|>\n"}, {})},
+        {"command_r", make_notation(JsonNotation{.opens = {"Action: ```json", "Action:```json", "Action:\n```json"},
+                                                 .closes = {"```"}})},
+        {"gigachat3",
+         json({"<|function_call|>", "<|message_sep|>\n\nfunction call<|role_sep|>\n", "function call<|role_sep|>\n"},
+              {})},
         {"apertus", make_notation(JsonNotation{
                         .opens = {"<|tools_prefix|>"}, .closes = {"<|tools_suffix|>"}, .form = JsonCall::kKeyed})},
         {"functionary", function_tag_notation()},
@@ -234,6 +291,12 @@ NotationPtr find_tools(std::string_view name) {
 }
 
 constexpr std::array kToolRows = {
+    Row{{"]<]minimax[>[", ""}, "minimax_m3"},
+    Row{{"<|open|>", "open_tag('tools')"}, "kimi_k3"},
+    Row{{"<|tool_call:begin|>", ""}, "solar_open"},
+    Row{{"<tool_sep", "<arg_key"}, "hy_v3"},
+    Row{{"steptml:", ""}, "step3"},
+    Row{{">>>all", ">>>${recipient}"}, "functionary_v3.2"},
     Row{{"｜DSML｜", ""}, "deepseek_v32"},
     Row{{"<｜tool▁calls▁begin｜>", "```json"}, "deepseek_v3"},
     Row{{"<｜tool▁calls▁begin｜>", ""}, "deepseek_v31"},
@@ -256,6 +319,7 @@ constexpr std::array kToolRows = {
     Row{{"<TOOLCALL>", ""}, "nemotron_json"},
     Row{{"<tool_calls>", ""}, "jamba"},
     Row{{"function call", "<|role_sep|>"}, "gigachat3"},
+    Row{{"<|function_call|>", "<|role_sep|>"}, "gigachat3"},
     Row{{"<function=", ""}, "functionary"},
     Row{{"<|tool|>", "<|/tool|>"}, "phi4_mini_json"},
     Row{{"<|tool_call|>", ""}, "granite"},
@@ -266,12 +330,19 @@ constexpr std::array kToolRows = {
     Row{{"Action:", "```json"}, "command_r"},
     Row{{"<function_call>", ""}, "granite-20b-fc"},
     Row{{"[gMASK]", "Json 格式"}, "glm4"},
+    Row{{"List of tools: [", ""}, "lfm2"},
     Row{{"tools", "tool_calls"}, "json"},
     Row{{"tools", "function"}, "json"},
 };
 
+constexpr std::string_view kMuse = "muse_glimmer";
+
 bool is_harmony(std::string_view text) {
   return has(text, "<|channel|>") && has(text, "<|message|>") && has(text, "<|start|>");
+}
+
+bool is_muse(std::string_view text) {
+  return has(text, "<|message|>") && has(text, "<atem:function_calls>");
 }
 
 void use_tools(OutputFormat& format, std::string_view name) {
@@ -280,10 +351,17 @@ void use_tools(OutputFormat& format, std::string_view name) {
   format.short_ids = name == "mistral";
 }
 
+OutputFormat muse_format() {
+  OutputFormat format;
+  format.harmony = true;
+  use_tools(format, kMuse);
+  return format;
+}
+
 }  // namespace
 
 std::vector<std::string> reasoning_parsers() {
-  std::vector<std::string> out = {"none", "openai_gptoss"};
+  std::vector<std::string> out = {"none", "openai_gptoss", std::string(kMuse)};
   for (const auto& one : reasoning_notations()) out.push_back(one.name);
   return out;
 }
@@ -295,8 +373,7 @@ std::vector<std::string> tool_parsers() {
 }
 
 std::vector<std::string> OutputFormat::markers() const {
-  if (harmony) return harmony_markers();
-  std::vector<std::string> out;
+  std::vector<std::string> out = harmony ? harmony_markers() : std::vector<std::string>();
   const auto add = [&](const std::vector<std::string>& more) { out.insert(out.end(), more.begin(), more.end()); };
   if (reasoning) {
     add(reasoning->opens);
@@ -313,6 +390,7 @@ std::vector<std::string> OutputFormat::markers() const {
 
 OutputFormat recognise_format(std::string_view chat_template) {
   OutputFormat format;
+  if (is_muse(chat_template)) return muse_format();
   format.harmony = is_harmony(chat_template);
   if (format.harmony) return format;
   const auto reasoning = first_fit(kReasoningRows, chat_template), tools = first_fit(kToolRows, chat_template);
@@ -329,6 +407,7 @@ Result<OutputFormat> choose_format(std::string_view chat_template, std::string_v
     harmony.harmony = true;
     return harmony;
   }
+  if (reasoning == kMuse || tools == kMuse) return muse_format();
   if (format.harmony && (!is_auto(reasoning) || !is_auto(tools))) format = {};
   if (reasoning == "none" || reasoning == "minimax_m2_append_think") {
     // The second of these names leaves the reasoning in the content, markers and all.

@@ -28,14 +28,15 @@ struct OutputFormat {
   std::optional<ReasoningNotation> reasoning;
   std::string tools_name;  // "": no calls
   NotationPtr tools;
-  bool harmony = false;    // gpt-oss: messages in channels, instead of both of the above
+  bool harmony = false;    // messages in channels: gpt-oss's, or with `tools` Muse Glimmer's
   bool short_ids = false;  // the template wants call ids of nine letters and digits
 
   bool plain() const { return !reasoning && !tools && !harmony; }
   std::string_view reasoning_name() const {
-    return harmony ? "openai_gptoss" : reasoning ? std::string_view(reasoning->name) : "none";
+    if (harmony) return tools ? std::string_view(tools_name) : "openai_gptoss";
+    return reasoning ? std::string_view(reasoning->name) : "none";
   }
-  std::string_view tool_name() const { return harmony ? "openai" : tools ? std::string_view(tools_name) : "none"; }
+  std::string_view tool_name() const { return tools ? std::string_view(tools_name) : harmony ? "openai" : "none"; }
   // All the markers that the parser looks for. A control token that stands in one of them must reach it.
   std::vector<std::string> markers() const;
 };

@@ -6,14 +6,16 @@ namespace {
 // A header is a role, a channel and a recipient.
 constexpr std::size_t kMaxHeaderBytes = 512;
 
-const Markers& header_ends() {
-  static const Markers ends({"<|message|>", "<|end|>", "<|return|>", "<|call|>"});
-  return ends;
+// What ends a message, Muse Glimmer's and gpt-oss's.
+const std::vector<std::string>& ends_of(bool recipients_only) {
+  static const std::vector<std::string> muse = {"<|eom|>", "<|eot|>"}, harmony = {"<|end|>", "<|return|>", "<|call|>"};
+  return recipients_only ? muse : harmony;
 }
 
-const Markers& message_ends() {
-  static const Markers ends({"<|end|>", "<|return|>", "<|call|>", "<|start|>"});
-  return ends;
+Markers with(std::string first, const std::vector<std::string>& more) {
+  std::vector<std::string> all = {std::move(first)};
+  all.insert(all.end(), more.begin(), more.end());
+  return Markers(std::move(all));
 }
 
 struct Header {
@@ -27,14 +29,27 @@ std::string word_after(std::string_view text, std::string_view marker) {
   return std::string(text.substr(0, text.find_first_of(" \t\r\n<")));
 }
 
+// Models correct themselves in a header: of two channels the last counts. What goes to these two goes to nobody else.
 Header parse_header(std::string_view text) {
-  return {word_after(text, "<|channel|>"), word_after(text, "to=")};
+  const auto channel = text.rfind("<|channel|>");
+  Header header{channel == std::string_view::npos ? "" : word_after(text.substr(channel), "<|channel|>"),
+                word_after(text, "to=")};
+  if (header.recipient == "assistant" || header.recipient == "user") header.recipient.clear();
+  return header;
 }
 
 class Reader {
  public:
-  Reader(Calls& calls, Delta*& out, bool calls_allowed)
-      : calls_(calls), in_(calls.in), out_(out), allowed_(calls_allowed) {}
+  Reader(Calls& calls, Delta*& out, NotationPtr tools, bool calls_allowed)
+      : calls_(calls),
+        in_(calls.in),
+        out_(out),
+        tools_(std::move(tools)),
+        allowed_(calls_allowed),
+        header_ends_(with("<|message|>", ends_of(tools_ != nullptr))),
+        message_ends_(with("<|start|>", ends_of(tools_ != nullptr))) {
+    if (tools_) tool_opens_ = Markers(tools_->opens());
+  }
 
   Task<bool> run(ReplyStart start) {
     std::string header = start.header;
@@ -61,11 +76,11 @@ class Reader {
     while (true) {
       const bool goes_on = header.size() <= kMaxHeaderBytes && co_await in_.has();
       if (!goes_on) break;
-      if (header_ends().may_begin(in_.peek())) {
-        const int end = co_await marker_ahead(in_, header_ends());
+      if (header_ends_.may_begin(in_.peek())) {
+        const int end = co_await marker_ahead(in_, header_ends_);
         if (end > 0) co_return false;
         if (end == 0) {
-          in_.drop(header_ends().texts()[0].size());
+          in_.drop(header_ends_.texts()[0].size());
           in_.settle();
           co_return true;
         }
@@ -77,23 +92,46 @@ class Reader {
 
   Task<bool> message(Header header) {
     constexpr std::string_view kFunctions = "functions.";
-    const bool function = header.recipient.starts_with(kFunctions) && header.recipient.size() > kFunctions.size();
-    if (function && allowed_) {
+    const bool prefixed = header.recipient.starts_with(kFunctions) && header.recipient.size() > kFunctions.size();
+    const bool function = prefixed || calls_.schemas.has(header.recipient);
+    const bool to_itself = header.recipient == "self", to_nobody = header.recipient.empty();
+    if (tools_ && allowed_ && !to_itself) {
+      co_await calls_in_message();
+      co_return co_await text(&Delta::content);
+    }
+    if (!tools_ && function && allowed_) {
       // Whether it worked or not: what still stands in the message is content.
-      co_await call(header.recipient.substr(kFunctions.size()));
+      if (prefixed) header.recipient.erase(0, kFunctions.size());
+      co_await call(std::move(header.recipient));
       calls_.give_up();
       co_return co_await text(&Delta::content);
     }
-    const bool analysis = header.channel == "analysis" || (!header.recipient.empty() && !function);
+    const bool analysis = tools_ ? to_itself : header.channel == "analysis" || (!to_nobody && !function);
     if (analysis && reasoned_) gap_ = true;
     reasoned_ |= analysis;
     co_return co_await text(analysis ? &Delta::reasoning : &Delta::content);
   }
 
+  // Calls at the start of a message, in a notation of their own. What else stands in it is left.
+  Task<bool> calls_in_message() {
+    while (true) {
+      const bool goes_on = co_await skip_space(in_);
+      if (!goes_on) break;
+      const int open = tool_opens_.may_begin(in_.peek()) ? co_await marker_ahead(in_, tool_opens_) : -1;
+      if (open < 0) break;
+      in_.drop(tool_opens_.texts()[static_cast<std::size_t>(open)].size());
+      const bool ok = co_await tools_->read(calls_, open);
+      const bool broken = calls_.give_up();
+      if (!ok || broken) break;
+      in_.settle();
+    }
+    co_return true;
+  }
+
   // A call's arguments. What follows them in the message is left.
   Task<bool> call(std::string name) {
     const bool more = co_await skip_space(in_);
-    const int end = more ? co_await marker_ahead(in_, message_ends()) : 0;
+    const int end = more ? co_await marker_ahead(in_, message_ends_) : 0;
     if (end >= 0) {
       calls_.begin(std::move(name));
       calls_.arguments("{}");
@@ -114,11 +152,11 @@ class Reader {
     while (true) {
       const bool goes_on = co_await in_.has();
       if (!goes_on) break;
-      if (message_ends().may_begin(in_.peek())) {
-        const int end = co_await marker_ahead(in_, message_ends());
+      if (message_ends_.may_begin(in_.peek())) {
+        const int end = co_await marker_ahead(in_, message_ends_);
         if (end >= 0) {
           in_.give_back(out_->*to);
-          in_.drop(message_ends().texts()[static_cast<std::size_t>(end)].size());
+          in_.drop(message_ends_.texts()[static_cast<std::size_t>(end)].size());
           in_.settle();
           co_return true;
         }
@@ -134,18 +172,21 @@ class Reader {
   Calls& calls_;
   Source& in_;
   Delta*& out_;
+  NotationPtr tools_;  // nullptr: harmony's own
   bool allowed_;
+  Markers header_ends_, message_ends_, tool_opens_;
   bool reasoned_ = false, gap_ = false;  // gap: the next reasoning is another message's
 };
 
 }  // namespace
 
 std::vector<std::string> harmony_markers() {
-  return {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>", "<|call|>"};
+  return {"<|start|>",  "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>",
+          "<|return|>", "<|call|>",    "<|eom|>",     "<|eot|>"};
 }
 
-Task<bool> read_harmony(Calls& calls, Delta*& out, ReplyStart start, bool calls_allowed) {
-  Reader reader(calls, out, calls_allowed);
+Task<bool> read_harmony(Calls& calls, Delta*& out, ReplyStart start, NotationPtr tools, bool calls_allowed) {
+  Reader reader(calls, out, std::move(tools), calls_allowed);
   co_return co_await reader.run(std::move(start));
 }
 

@@ -260,15 +260,50 @@ const Json* ToolSchemas::find(std::string_view function) const {
   return nullptr;
 }
 
+const Json* ToolSchemas::parameters_of(std::string_view function) const {
+  const Json* found = find(function);
+  return found && found->contains("parameters") ? &(*found)["parameters"] : nullptr;
+}
+
 ValueTypes ToolSchemas::types_of(std::string_view function, std::string_view parameter) const {
+  return types_of_schema(member_of_schema(parameters_of(function), parameter));
+}
+
+ValueTypes types_of_schema(const Json* schema) {
   ValueTypes out;
-  const Json* at = find(function);
-  for (const std::string& key : {std::string("parameters"), std::string("properties"), std::string(parameter)}) {
-    if (!at || !at->is_object() || !at->contains(key)) return out;
-    at = &(*at)[key];
-  }
-  add_types(*at, 0, out);
+  if (schema) add_types(*schema, 0, out);
   return out;
+}
+
+namespace {
+
+// The first of a schema and its alternatives that has `key`, as that key's value.
+const Json* find_in_schema(const Json* schema, const char* key, int depth) {
+  if (!schema || !schema->is_object() || depth > kMaxSchemaDepth) return nullptr;
+  if (const auto it = schema->find(key); it != schema->end()) return &*it;
+  for (const char* alternatives : {"anyOf", "oneOf", "allOf"}) {
+    const auto list = schema->find(alternatives);
+    if (list == schema->end() || !list->is_array()) continue;
+    for (const Json& one : *list) {
+      if (const Json* found = find_in_schema(&one, key, depth + 1)) return found;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const Json* member_of_schema(const Json* schema, std::string_view name) {
+  const Json* members = find_in_schema(schema, "properties", 0);
+  if (members && members->is_object()) {
+    if (const auto it = members->find(std::string(name)); it != members->end()) return &*it;
+  }
+  const Json* others = find_in_schema(schema, "additionalProperties", 0);
+  return others && others->is_object() ? others : nullptr;
+}
+
+const Json* element_of_schema(const Json* schema) {
+  return find_in_schema(schema, "items", 0);
 }
 
 void append_json_escaped(std::string& out, char c) {

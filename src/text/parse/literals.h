@@ -26,12 +26,19 @@ class ToolSchemas {
 
   bool has(std::string_view function) const { return find(function) != nullptr; }
   ValueTypes types_of(std::string_view function, std::string_view parameter) const;
+  // The JSON Schema of a function's arguments; nullptr: none. It lives as long as this.
+  const Json* parameters_of(std::string_view function) const;
 
  private:
   const Json* find(std::string_view function) const;
 
   Json tools_;
 };
+
+// Of a schema, which may be nullptr or no schema at all: its types, the schema of a member, that of a list's elements.
+ValueTypes types_of_schema(const Json* schema);
+const Json* member_of_schema(const Json* schema, std::string_view name);
+const Json* element_of_schema(const Json* schema);
 
 // One byte of a string inside JSON quotes.
 void append_json_escaped(std::string& out, char c);

@@ -19,8 +19,9 @@ class ToolNotation {
   const std::vector<std::string>& opens() const { return opens_; }
   // At the start of a reply, one of these bytes may begin calls without a marker.
   virtual std::string_view bare_starts() const { return {}; }
-  // Whether an opening marker may also stand inside the reasoning, which then ends there.
-  virtual bool ends_reasoning() const { return false; }
+  // Beginnings of calls that end a reasoning which nothing else has ended: models forget that now and then. Longer than
+  // a marker where reasoning may speak of one.
+  virtual std::vector<std::string> ends_of_reasoning() const { return {}; }
   // The markers inside calls.
   virtual std::vector<std::string> inner_markers() const { return {}; }
 
@@ -57,6 +58,8 @@ NotationPtr kimi_notation();
 NotationPtr mistral_notation();
 NotationPtr first_line_notation();    // GLM-4
 NotationPtr function_tag_notation();  // <function=name>{...}</function>
+NotationPtr solar_notation();         // Solar Open
+NotationPtr recipient_notation();     // functionary 3.2
 
 // Tags for the call and for each parameter.
 struct TagNotation {
@@ -65,9 +68,16 @@ struct TagNotation {
   std::string call_open, name_end, call_close;  // <function=, >, </function>
   std::string key_open, key_end, value_close;   // <parameter=, >, </parameter>
   bool bare_calls = false;                      // models leave the section's tags out now and then
+  bool attributes = false;                      // the name stands in an attribute, perhaps among others
+  bool own_lines = true;                        // a line break beside a value's tags belongs to them
+  std::string object_open, object_close;        // around all arguments as one JSON object; "": never so
 };
 NotationPtr make_notation(TagNotation notation);
 NotationPtr glm_notation();
+NotationPtr hunyuan_notation();  // Hy3: GLM's tags in a section, all of them with or without a suffix
+
+// Elements named like the parameters, and nested like their values: MiniMax M3.
+NotationPtr element_notation();
 
 // call:name{key:value} with a string quote of its own.
 struct BraceNotation {

@@ -11,6 +11,11 @@ void add(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
+// Of some formats the markers are sentences, which an answer may begin with.
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 // Replies of all formats but harmony: reasoning, then content with calls in it.
 class Tagged {
  public:
@@ -33,7 +38,7 @@ class Tagged {
       reasoning_begins_ = Markers(reasoning->opens);
     }
     content_marks_ = Markers(texts);
-    if (tools_ && tools_->ends_reasoning()) tools_in_reasoning_ = Markers(tools_->opens());
+    if (tools_) tools_in_reasoning_ = Markers(tools_->ends_of_reasoning());
     begun_ = syntax.start.continued && !syntax.start.reasoning;
     skip_space_ = syntax.start.closed;
   }
@@ -47,6 +52,9 @@ class Tagged {
       const int mark = content_marks_.may_begin(c) ? co_await marker_ahead(in_, content_marks_) : -1;
       const bool marked = mark >= 0 && co_await take_mark(static_cast<std::size_t>(mark));
       if (marked) continue;
+      // Without reasoning before it, a marker that ends reasoning says that there is none.
+      const bool none = !begun_ && !is_letter(c) && reasoning_ends_.may_begin(c) && co_await end_of_no_reasoning();
+      if (none) continue;
       const bool bare = tools_ && !begun_ && tools_->bare_starts().find(c) != std::string_view::npos;
       if (bare) {
         const bool called = co_await tools_->read(calls_, -1);
@@ -69,6 +77,15 @@ class Tagged {
     skip_space_ = false;
     begun_ |= !hidden;
     in_.give_back(out_->content);
+  }
+
+  Task<bool> end_of_no_reasoning() {
+    const int end = co_await marker_ahead(in_, reasoning_ends_);
+    if (end < 0) co_return false;
+    in_.drop(reasoning_ends_.texts()[static_cast<std::size_t>(end)].size());
+    in_.settle();
+    skip_space_ = true;
+    co_return true;
   }
 
   // Takes a marker with what belongs to it. False: it is none here, and nothing has been taken.
@@ -177,8 +194,9 @@ class OutputParser::Impl {
   explicit Impl(std::shared_ptr<const ReplySyntax> syntax)
       : syntax_(std::move(syntax)),
         calls_(source_, syntax_->tools, syntax_->whole_calls),
-        reply_(syntax_->format->harmony ? read_harmony(calls_, out_, syntax_->start, syntax_->calls)
-                                        : read_tagged(calls_, out_, *syntax_)) {}
+        reply_(syntax_->format->harmony
+                   ? read_harmony(calls_, out_, syntax_->start, syntax_->format->tools, syntax_->calls)
+                   : read_tagged(calls_, out_, *syntax_)) {}
 
   void feed(std::string_view text, bool hidden, Delta& out) {
     into(out);

@@ -179,6 +179,16 @@ TEST(OutputParserTest, a_template_tells_its_notation) {
       {"'function call' <|role_sep|>", "none", "gigachat3"},
       {"[gMASK]<sop>{{ tool | tojson }}\n请使用 Json 格式表示调用的参数。", "none", "glm4"},
       {"'<|tool|>' + message['tools'] + '<|/tool|>'", "none", "phi4_mini_json"},
+      {"'<|start|>assistant to=self<|message|>' <atem:function_calls>", "muse_glimmer", "muse_glimmer"},
+      {"<|begin|>assistant<|think|> <|tool_call:begin|>", "solar_open", "solar_open"},
+      {"'<|open|>' open_tag('think') open_tag('tools')", "kimi_k3", "kimi_k3"},
+      {"']<]minimax[>[' '<tool_call>' '<mm:think>'", "minimax_m3", "minimax_m3"},
+      {"'<think{}>'.format(x) '<tool_sep{}>' '<arg_key{}>' '<tool_call{}>'", "hy_v3", "hy_v3"},
+      {"'<|function_call|>' '<|role_sep|>'", "none", "gigachat3"},
+      {">>>${recipient} '>>>all' <|python_tag|>", "functionary_v3.2", "functionary_v3.2"},
+      {"'List of tools: [' </think>", "qwen3", "lfm2"},
+      {"part.split('<channel|>') '<|channel>' '<|tool_call>call:'", "gemma4", "gemma4"},
+      {"<steptml:invoke name=", "none", "step3"},
   };
   for (const auto& c : cases) {
     const auto format = recognise_format(c.text);
@@ -584,6 +594,134 @@ std::vector<Example> examples() {
        "<|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>" +
            args + "<|call|><|start|>assistant to=functions.ping<|channel|>commentary json<|message|>{}<|call|>",
        {"Wait.", "Hm.\nHm!", {kWeather, kPing}}},
+      {"openai_gptoss",
+       "openai",
+       "<|channel|>commentary to=get_weather <|constrain|>json<|message|>" + args + "<|call|>",
+       {"", "", {kWeather}}},
+      {"openai_gptoss", "openai", "<|channel|>final<|message|>Say <|eom|>.", {"Say <|eom|>.", "", {}}},
+      {"muse_glimmer",
+       "muse_glimmer",
+       " to=self<|message|>Hm.<|eom|><|start|>assistant to=get_weather<|message|><atem:function_calls>\n"
+       "<atem:invoke name=\"get_weather\">\n<atem:parameter name=\"city\">Paris</atem:parameter>\n"
+       "<atem:parameter name=\"days\">3</atem:parameter>\n<atem:parameter name=\"opts\">{\"a\": [1, true, "
+       "null]}</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eom|><|start|>assistant to=ping<|message|>"
+       "<atem:function_calls>\n<atem:invoke name=\"ping\">\n</atem:invoke>\n</atem:function_calls><|eot|>",
+       {"", "Hm.", {kWeather, kPing}}},
+      {"muse_glimmer",
+       "muse_glimmer",
+       " to=user<|message|>So <atem:function_calls>.<|eot|>",
+       {"So <atem:function_calls>.", "", {}}},
+      {"solar_open",
+       "solar_open",
+       "<|think|>Hm.<|end|><|begin|>assistant<|content|>OK<|end|><|begin|>assistant<|tool_calls|><|tool_call:begin|>"
+       "a1b2c3d4e5<|tool_call:name|>get_weather<|tool_call:args|>" +
+           args + "<|tool_call:end|><|tool_call:begin|>f6g7h8i9j0<|tool_call:name|>ping<|tool_call:args|>{}" +
+           "<|tool_call:end|><|calls|>",
+       {"OK", "Hm.", {{"get_weather", args, "a1b2c3d4e5"}, {"ping", "{}", "f6g7h8i9j0"}}}},
+      {"kimi_k3",
+       "kimi_k3",
+       "Hm.<|close|>think<|sep|><|open|>response<|sep|>OK<|close|>response<|sep|><|open|>tools<|sep|><|open|>call "
+       "tool=\"get_weather\" index=\"1\"<|sep|><|open|>argument key=\"city\" "
+       "type=\"string\"<|sep|>Paris<|close|>argument<"
+       "|sep|><|open|>argument key=\"days\" type=\"number\"<|sep|>3<|close|>argument<|sep|><|open|>argument "
+       "key=\"opts\" "
+       "type=\"object\"<|sep|>{\"a\": [1, true, null]}<|close|>argument<|sep|><|close|>call<|sep|><|open|>call "
+       "tool=\"ping\" index=\"2\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
+       {"OK", "Hm.", {kWeather, kPing}},
+       true},
+      {"none",
+       "kimi_k3",
+       "<|open|>tools<|sep|><|open|>call tool=\"get_weather\" index=\"1\"<|sep|><|open|>json type=\"object\"<|sep|>" +
+           args + "<|close|>json<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
+       {"", "", {kWeather}}},
+      {"none",
+       "kimi_k3",
+       "<|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument key=\"a &amp;&quot;\" "
+       "type=\"string\"<|sep|>\n1\n<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
+       {"", "", {{"f", "{\"a &\\\"\": \"\\n1\\n\"}"}}}},
+      {"minimax_m3",
+       "minimax_m3",
+       "<mm:think>Hm.</mm:think>OK]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke "
+       "name=\"get_weather\">]<]minimax[>[<city>"
+       "Paris]<]minimax[>[</city>]<]minimax[>[<days>3]<]minimax[>[</"
+       "days>]<]minimax[>[<opts>]<]minimax[>[<a>]<]minimax[>[<"
+       "item>1]<]minimax[>[</item>]<]minimax[>[<item>true]<]minimax[>[</item>]<]minimax[>[<item>null]<]minimax[>[</"
+       "item>]<]"
+       "minimax[>[</a>]<]minimax[>[</opts>]<]minimax[>[</invoke>\n]<]minimax[>[<invoke name=\"ping\">]<]minimax[>[</"
+       "invoke>\n]<]minimax[>[</tool_call>",
+       {"OK", "Hm.", {kWeather, kPing}}},
+      {"minimax_m3", "none", "</mm:think>OK", {"OK", "", {}}},
+      {"qwen3", "none", "\n</think>\n\nOK </think>", {"OK </think>", "", {}}},
+      {"granite", "none", "Here is my response: no.", {"Here is my response: no.", "", {}}},
+      {"hy_v3",
+       "hy_v3",
+       "Hm.</"
+       "think:opensource>OK<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n<arg_key:"
+       "opensource>city</arg_key:opensource>\n<arg_value:opensource>Paris</"
+       "arg_value:opensource>\n<arg_key:opensource>days"
+       "</arg_key:opensource>\n<arg_value:opensource>3</arg_value:opensource>\n<arg_key:opensource>opts</arg_key:"
+       "opensource>\n<arg_value:opensource>{\"a\": [1, true, null]}</arg_value:opensource>\n</tool_call:opensource>\n"
+       "<tool_call:opensource>ping<tool_sep:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>",
+       {"OK", "Hm.", {kWeather, kPing}},
+       true},
+      {"none", "hy_v3", "<tool_calls>\n<tool_call>ping<tool_sep>\n</tool_call>\n</tool_calls>", {"", "", {kPing}}},
+      {"none", "gigachat3", "OK<|function_call|>{\"name\": \"ping\", \"arguments\": {}}", {"OK", "", {kPing}}},
+      {"functionary_v3.2",
+       "functionary_v3.2",
+       "all\nOK>>>get_weather\n" + args + ">>>ping\n{}",
+       {"OK", "", {kWeather, kPing}}},
+      {"none", "functionary_v3.2", "ping\n{}>>>all\nOK, 1 >>> 0.", {"OK, 1 >>> 0.", "", {kPing}}},
+      {"qwen3",
+       "qwen3_coder",
+       "The <tool_call> tag begins with\n<tool_call>\n<function=ping>\n</function>\n</tool_call>",
+       {"", "The <tool_call> tag begins with", {kPing}},
+       true},
+      {"qwen3",
+       "hermes",
+       "A draft:\n" + hermes_ping + "\n</think>\nSo.",
+       {"So.", "A draft:\n" + hermes_ping, {}},
+       true},
+      {"deepseek_v4",
+       "deepseek_v4",
+       "Hm.\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"ping\">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+       {"", "Hm.", {kPing}},
+       true},
+      {"kimi_k2",
+       "kimi_k2",
+       "<think>Hm.<|tool_call_begin|>functions.ping:0<|tool_call_argument_begin|>{}<|tool_call_begin|>functions.ping:1<"
+       "|tool_"
+       "call_argument_begin|>{}",
+       {"", "Hm.", {{"ping", "{}", "functions.ping:0"}, {"ping", "{}", "functions.ping:1"}}}},
+      {"gemma4", "gemma4", "<|channel>thought<channel|>So.", {"So.", "", {}}},
+      {"none",
+       "command_r",
+       "Action:\n```json\n[{\"tool_name\": \"ping\", \"parameters\": {}}]\n```",
+       {"", "", {kPing}}},
+      {"openai_gptoss",
+       "openai",
+       "<|channel|>commentary to=assistant<|channel|>final<|message|>So.<|return|>",
+       {"So.", "", {}}},
+      {"none",
+       "step3",
+       "OK<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke "
+       "name=\"get_weather\"><steptml:"
+       "parameter name=\"city\">Paris</steptml:parameter><steptml:parameter "
+       "name=\"days\">3</steptml:parameter><steptml:"
+       "parameter name=\"opts\">{\"a\": [1, true, "
+       "null]}</steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_call_"
+       "begin｜>function<｜tool_sep｜><steptml:invoke "
+       "name=\"ping\"></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>",
+       {"OK", "", {kWeather, kPing}}},
+      {"none",
+       "deepseek_v32",
+       "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"x\" "
+       "string=\"true\">\n1\n\n</｜DSML｜"
+       "parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+       {"", "", {{"f", "{\"x\": \"\\n1\\n\\n\"}"}}}},
+      {"none",
+       "glm47",
+       "<tool_call>get_weather<arg_key>city</arg_key><arg_value>\nParis\n</arg_value></tool_call>",
+       {"", "", {{"get_weather", "{\"city\": \"\\nParis\\n\"}"}}}},
       {"openai_gptoss", "openai", "No channel at all.", {"No channel at all.", "", {}}},
       {"openai_gptoss", "openai", "<|channel|>commentary to=functions.f<|message|>oops<|call|>", {"oops", "", {}}},
   };

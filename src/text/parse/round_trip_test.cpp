@@ -38,6 +38,7 @@ std::vector<std::filesystem::path> templates() {
 #ifdef WEIR_CONFORMANCE_DIR
   folders.push_back(WEIR_CONFORMANCE_DIR "/conformance/chat-templates/templates");
 #endif
+  if (const char* extra = std::getenv("WEIR_MORE_TEMPLATES")) folders = {extra};
   for (const auto& folder : folders) {
     for (const auto& entry : std::filesystem::directory_iterator(folder))
       if (entry.path().extension() == ".jinja") out.push_back(entry.path());
@@ -90,10 +91,31 @@ std::optional<Turn> turn_of(const ChatTemplate& parsed, const OutputFormat& form
     head.resize(same);
   }
   Turn out{whole->text.substr(head.size()), reply_start(format, head, ranges, std::nullopt)};
-  for (const std::string_view end :
-       {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<EOS>", "<|tool_response>", "<|end_of_text|>",
-        "<|END_OF_TURN_TOKEN|>", "[|endofturn|]", "<seed:eos>", "[e~[", "<｜end▁of▁sentence｜>", "<|observation|>",
-        "<|role_end|>", "</assistant>", "<SPECIAL_12>", "<end_of_sentence>", "<|end|>\n", "<|message_sep|>\n\n"}) {
+  for (const std::string_view end : {"<|im_end|>",
+                                     "<|eot_id|>",
+                                     "<|eom_id|>",
+                                     "<|eot|>",
+                                     "<EOS>",
+                                     "<|tool_response>",
+                                     "<|end_of_text|>",
+                                     "<|END_OF_TURN_TOKEN|>",
+                                     "[|endofturn|]",
+                                     "<seed:eos>",
+                                     "[e~[",
+                                     "<｜end▁of▁sentence｜>",
+                                     "<|observation|>",
+                                     "<|role_end|>",
+                                     "</assistant>",
+                                     "<SPECIAL_12>",
+                                     "<end_of_sentence>",
+                                     "<|end|>\n",
+                                     "<|message_sep|>\n\n",
+                                     "<turn|>",
+                                     "<sep>",
+                                     "<|eom|>",
+                                     "</s>",
+                                     "<｜hy_eos:opensource｜>",
+                                     "<|close|>message<|sep|>"}) {
     // A reply may hold the mark of another message that it is made of.
     const auto at = format.tool_name() == "gigachat3" ? out.text.rfind(end) : out.text.find(end);
     if (at != std::string::npos && !format.harmony) out.text.resize(at);
@@ -112,6 +134,26 @@ void make_plain(Json& value, std::string_view unsafe) {
   if (!value.is_string()) return;
   auto& text = value.get_ref<std::string&>();
   std::erase_if(text, [&](char c) { return unsafe.find(c) != std::string_view::npos; });
+}
+
+// Erases what a template writes as nothing: null, and without a schema that tells them apart, {}, [] and "".
+bool writes_something(const Json& value) {
+  return !value.is_null() && !((value.is_structured() || value.is_string()) && value.empty());
+}
+
+Json without_nothing(const Json& value) {
+  if (!value.is_structured()) return value;
+  Json out = value.is_array() ? Json::array() : Json::object();
+  for (const auto& [key, inner] : value.items()) {
+    Json kept = without_nothing(inner);
+    if (!writes_something(kept)) continue;
+    if (value.is_array()) {
+      out.push_back(std::move(kept));
+    } else {
+      out[key] = std::move(kept);
+    }
+  }
+  return out;
 }
 
 Json random_text(std::mt19937& random) {
@@ -174,6 +216,7 @@ TEST_P(RoundTripTest, a_reply_comes_back) {
     if (round % 3 == 0) reply["reasoning_content"] = kReason;
     const bool two = round % 4 == 1;
     Json arguments = round == 0 ? Json{{"city", "Paris"}, {"days", 3}} : random_arguments(random);
+    if (format.tool_name() == "minimax_m3") arguments = without_nothing(arguments);
     if (format.tool_name() == "lfm2") make_plain(arguments, "'\\\n\t");
     reply["tool_calls"] = Json::array({call("get_weather", arguments, "abcdef123")});
     if (two) reply["tool_calls"].push_back(call("ping", Json::object(), "bcdefg123"));

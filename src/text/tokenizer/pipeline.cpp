@@ -82,10 +82,16 @@ std::vector<TokenId> Pipeline::find_ends() const {
     const auto id = id_of(name);
     return id && has(*id, kind) ? id : std::nullopt;
   };
-  // In the harmony format <|end|> closes one message of a reply; only these two close the reply.
-  const bool harmony = named("<|return|>", kFlagMatched) && named("<|call|>", kFlagMatched);
+  // Where replies are sequences of messages, some of these close a message and not the reply: <|end|> in gpt-oss's and
+  // Solar Open's formats, <|eom|> in Muse Glimmer's.
+  const auto all = [&](std::initializer_list<std::string_view> names) {
+    return std::all_of(names.begin(), names.end(), [&](auto name) { return named(name, kFlagMatched).has_value(); });
+  };
+  const bool end_of_message = all({"<|return|>", "<|call|>"}) || all({"<|flush|>", "<|calls|>"});
+  const bool eom_of_message = all({"<|eom|>", "<|eot|>", "<|start|>", "<|message|>"});
   for (const auto name : kEndNames) {
-    if (!(harmony && name == "<|end|>")) add(named(name, kFlagMatched));
+    if ((end_of_message && name == "<|end|>") || (eom_of_message && name == "<|eom|>")) continue;
+    add(named(name, kFlagMatched));
   }
   for (const auto name : kPlainEndNames) add(named(name, kFlagControl));
   std::sort(ends.begin(), ends.end());

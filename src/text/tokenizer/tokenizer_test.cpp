@@ -181,6 +181,29 @@ TEST(Tokenizer, RepliesEndAtTheNamedTokens) {
   EXPECT_EQ(make(vocab)->end_of_generation_ids(), wanted);
 }
 
+TEST(Tokenizer, TokensThatEndAMessageOfAReplyDoNotEndTheReply) {
+  const auto ends = [](const std::vector<std::string>& names) {
+    VocabData vocab = byte_vocab();
+    for (const auto& name : names) {
+      vocab.tokens.push_back(name);
+      vocab.types.push_back(TokenType::kControl);
+    }
+    std::vector<std::string> out;
+    const auto tokenizer = make(vocab);
+    for (const TokenId id : tokenizer->end_of_generation_ids()) {
+      const std::string text(tokenizer->token_text(id));
+      if (std::find(names.begin(), names.end(), text) != names.end()) out.push_back(text);
+    }
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(ends({"<|end|>"}), (Names{"<|end|>"}));
+  EXPECT_EQ(ends({"<|end|>", "<|return|>", "<|call|>"}), (Names{"<|return|>", "<|call|>"}));
+  EXPECT_EQ(ends({"<|end|>", "<|flush|>", "<|calls|>"}), (Names{"<|flush|>", "<|calls|>"}));
+  EXPECT_EQ(ends({"<|eom|>"}), (Names{"<|eom|>"}));
+  EXPECT_EQ(ends({"<|eom|>", "<|eot|>", "<|start|>", "<|message|>"}), (Names{"<|eot|>"}));
+}
+
 TEST(Tokenizer, SentencePieceMergesByScoreThenFromTheLeft) {
   const auto tokenizer = make(spm_vocab());
   const auto texts = [&](std::string_view text) {

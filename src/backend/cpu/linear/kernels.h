@@ -21,10 +21,14 @@
 //
 // Arithmetic with int8 activations, the same on every ISA, bit for bit: for each block of 32 (or half of one, where
 // scales are per 16) inputs in ascending order
-//   acc = fma(float(sum of code * activation), scale * d, acc),   scale = d_w * sub-scale (exact in f32), d = the
-//   activations' scale
+//   acc = fma(float(sum of code * activation) * scale, d, acc),   scale = d_w * sub-scale, d = the activations' scale
 //   acc = fma(min, d * float(sum of activations), acc)            formats with a minimum
-// The integer sums are exact, so only the order of these fused steps matters, and it does not depend on tile shapes.
+// The integer sums are exact, so only the order of these rounded steps matters, and it does not depend on tile shapes.
+//
+// Integer sums start at kSumStart: added to its bits, an integer below 2^22 makes the float kSumStartFloat + integer.
+// So vector kernels need no conversion, and where 1.5 * 2^23 times the scale is exact (Traits::kShortScale) no product
+// of its own either: fma(that float, scale, -kSumStartFloat * scale) rounds once, as float(sum) * scale does. A block
+// takes two vector operations beside its eight products, not three.
 //
 // This header is included by files compiled for one ISA: plain data only, nothing from the standard library, no inline
 // functions.
@@ -63,6 +67,8 @@ enum Format {
 constexpr int kPanel = 16;        // outputs of a panel
 constexpr int kBlock = 32;        // inputs that share an activation scale
 constexpr int kMaxTileRows = 16;  // rows of one activation group, at most
+constexpr int32_t kSumStart = 0x4b400000;
+constexpr float kSumStartFloat = 12582912.0f;  // of these bits; 1.5 * 2^23, whose neighbours are 1 apart
 
 // Scales of a panel; "super": per 8 blocks.
 enum Scales {
@@ -143,7 +149,7 @@ struct QuantTile {
   const float* d;         // [blocks][rows]
   const float* s;         // [blocks][rows], d * sum of a; with two halves: of the first 16
   const float* s2;        // with two halves: of the last 16
-  const int32_t* offset;  // [blocks][rows], minus the format's zero point times the sum of a, likewise
+  const int32_t* offset;  // [blocks][rows], kSumStart - the format's zero point * the sum of a, likewise
   const int32_t* offset2;
   Ahead ahead;
   float* acc;  // [panels][rows][16] with acc_stride from panel to panel; continues from what it holds
@@ -234,26 +240,26 @@ struct GroupsDone {
 constexpr int kGemmPanels = 16;
 constexpr size_t kGemmScratch = kGemmPanels * (24 << 10) + (4 << 10);
 
-// Many rows: up to kGemmPanels neighbouring panels against groups of 16 rows, the last padded.
+// Many rows: up to kGemmPanels neighbouring panels against groups of rows.
 struct QuantGemm {
   const uint8_t* first_panel;
   int64_t panel_bytes;
   int64_t codes_at;
   int panels;
   int64_t blocks;
-  int64_t groups;
   int64_t rows;
-  int group_shift;  // this, table, s and s2 as in QuantTile
+  int64_t group_rows;  // 16, the last group padded, or with Kernels::gemm_tiles those of a tile, the last less
+  int group_shift;     // this, table, s and s2 as in QuantTile
   const uint8_t* table;
-  const int8_t* a;  // [groups][blocks][16][32]
-  const float* d;   // [groups][blocks][16]
+  const int8_t* a;  // [groups][blocks][group_rows][32]
+  const float* d;   // [groups][blocks][group_rows]
   const float* s;
   const float* s2;
-  const int32_t* offset;  // with Kernels::gemm_offsets, as in QuantTile, [groups][blocks][16]
+  const int32_t* offset;  // with Kernels::gemm_tiles, as in QuantTile
   const int32_t* offset2;
   FetchAhead next;
   GroupsDone done;
-  float* acc;  // [panels][acc_stride]: [groups][16][16]
+  float* acc;  // [panels][acc_stride]: [groups][group_rows][16]
   int64_t acc_stride;
   uint8_t* scratch;  // kGemmScratch bytes, 64-byte aligned
 };
@@ -288,9 +294,8 @@ struct Kernels {
   int bf16_rows;  // 0: no BF16 arithmetic
   int bf16_wide;  // tiles take BF16 activations as F32
   void (*quant_tile[kFormats])(const QuantTile*);
-  int gemm_rows;     // from so many rows on quantised weights take quant_gemm; 0: never
-  int gemm_offsets;  // quant_gemm takes the sums that the format's zero point asks for
-  int gemm_panels;   // panels that quant_gemm likes to come in multiples of
+  int gemm_rows;   // from so many rows on quantised weights take quant_gemm; 0: never
+  int gemm_tiles;  // quant_gemm takes activations in groups as quant_tile does
   void (*quant_gemm[kFormats])(const QuantGemm*);
   void (*float_tile[kQ4_0])(const FloatTile*);
   void (*bf16_tile)(const Bf16Tile*);

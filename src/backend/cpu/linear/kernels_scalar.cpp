@@ -28,11 +28,11 @@ void quant_tile(const QuantTile* tile) {
         const int64_t at = b * t.rows + m;
         const int8_t* a = t.a + at * kBlock;
         for (int r = 0; r < kPanel; ++r) {
-          int32_t sum = kRow.zero != 0 ? offset[at] : 0;
+          int32_t sum = kRow.zero != 0 ? offset[at] - kSumStart : 0;
           for (int k = half * 16; k < (half + 1) * kBlock / kRow.halves; ++k)
             sum += q[(k / 4) * 64 + r * 4 + k % 4] * a[k];
           float* acc = t.acc + p * t.acc_stride + m * kPanel + r;
-          *acc = FMA(static_cast<float>(sum), scale[r] * t.d[at], *acc);
+          *acc = FMA(static_cast<float>(sum) * scale[r], t.d[at], *acc);
           if (kHasMin) *acc = FMA(min[r], s[at], *acc);
         }
       }
@@ -81,8 +81,7 @@ const Kernels kScalarKernels = {
     .bf16_wide = 0,
     .quant_tile = WEIR_QUANT_TILES,
     .gemm_rows = 0,
-    .gemm_offsets = 0,
-    .gemm_panels = 1,
+    .gemm_tiles = 0,
     .quant_gemm = {},
     .float_tile = WEIR_FLOAT_TILES,
     .bf16_tile = nullptr,

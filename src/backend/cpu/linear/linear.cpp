@@ -98,8 +98,11 @@ void LinearLayers::add_needs(const PackedWeight& weight, Needs* needs) const {
 // Even blocks: a small rest would read all weights for few rows.
 int64_t LinearLayers::rows_at_once(int64_t rows, int64_t cols, const Needs& needs) const {
   int64_t most = kMaxRowsAtOnce;
-  // Matrix tiles take a slice of the inputs at a time: however many there are, those of a slice fit a cache.
-  if (kernels_.bf16_gemm == nullptr || needs.kind[kFloat]) {
+  // The kernels for many rows take a slice of the inputs at a time: however many there are, those of a slice fit a
+  // cache.
+  const bool slices = !(needs.kind[kQuant] && kernels_.gemm_rows == 0) &&
+                      !(needs.kind[kBf16] && kernels_.bf16_gemm == nullptr) && !needs.kind[kFloat];
+  if (!slices) {
     const int64_t row_bytes = cols * (needs.kind[kFloat] ? 4 : needs.kind[kBf16] ? 2 * bf16_terms(cols) : 1);
     most = std::clamp<int64_t>(kActivationBytes / row_bytes / 16 * 16, 48, kMaxRowsAtOnce);
   }
@@ -113,12 +116,14 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
   a.cols = cols;
   a.gemm[kQuant] = kernels_.gemm_rows > 0 && rows >= kernels_.gemm_rows;
   a.gemm[kBf16] = rows >= (needs.kind[kQuant] ? kernels_.gemm_rows : kBf16GemmRows) && kernels_.bf16_gemm != nullptr;
-  const auto whole_tiles = [&](Kind kind, int64_t count) { return a.gemm[kind] ? round_up(count, 16) : count; };
+  a.padded[kQuant] = a.gemm[kQuant] && !kernels_.gemm_tiles;
+  a.padded[kBf16] = a.gemm[kBf16];
+  const auto whole_tiles = [&](Kind kind, int64_t count) { return a.padded[kind] ? round_up(count, 16) : count; };
   a.sum_rows = rows;
   std::size_t at = 0;
   if (needs.kind[kQuant]) {
     const int64_t blocks = cols / kBlock;
-    a.group[kQuant] = a.gemm[kQuant] ? 16 : group_rows(rows, kernels_.quant_rows);
+    a.group[kQuant] = a.padded[kQuant] ? 16 : group_rows(rows, kernels_.quant_rows);
     const int64_t padded = whole_tiles(kQuant, rows);
     a.sum_rows = padded;
     a.quant.blocks = blocks;
@@ -126,7 +131,7 @@ LinearLayers::Activations LinearLayers::plan(const Needs& needs, int64_t rows, i
     a.quant.d = take<float>(base, &at, padded * blocks);
     a.quant.s = take<float>(base, &at, padded * blocks);
     for (float*& half : a.quant.s_half) half = needs.s_half ? take<float>(base, &at, padded * blocks) : nullptr;
-    if (!a.gemm[kQuant] || kernels_.gemm_offsets) {
+    if (!a.padded[kQuant]) {
       const auto offset = [&](bool needed) {
         return needed ? take<std::int32_t>(base, &at, padded * blocks) : nullptr;
       };
@@ -169,7 +174,7 @@ void LinearLayers::prepare_row(const Input& input, int64_t first, int64_t row, c
   }
   if (to.group[kQuant] > 0) {
     const int64_t group = to.group[kQuant], g = row / group, r = row % group;
-    const int64_t in_group = to.gemm[kQuant] ? 16 : std::min(group, to.rows - g * group);
+    const int64_t in_group = to.padded[kQuant] ? 16 : std::min(group, to.rows - g * group);
     const int64_t blocks = to.quant.blocks, at = g * group * blocks + r;
     QuantRow q = to.quant;
     const auto shift = [at](auto* p) { return p == nullptr ? nullptr : p + at; };

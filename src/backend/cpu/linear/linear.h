@@ -49,7 +49,8 @@ class LinearLayers {
     std::int64_t bf16_rows = 0;
     std::int64_t sum_rows = 0;  // rows of the buffer of sums
     std::int64_t group[kKinds] = {};
-    bool gemm[kKinds] = {};  // quantised or BF16 rows in groups of 16, the last padded
+    bool gemm[kKinds] = {};    // quantised or BF16 rows go to the kernels for many rows
+    bool padded[kKinds] = {};  // they are in groups of 16, the last padded
     QuantRow quant = {};
     float* floats = nullptr;
     std::uint16_t* bf16 = nullptr;

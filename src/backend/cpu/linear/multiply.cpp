@@ -75,8 +75,7 @@ GroupsDone groups_done(const F& store) {
 }  // namespace
 
 int64_t LinearLayers::most_panels(Kind kind, const Activations& a) const {
-  if (!a.gemm[kind]) return kRunPanels;
-  return kind == kQuant ? kGemmPanels / kernels_.gemm_panels * kernels_.gemm_panels : kGemmPanels;
+  return a.gemm[kind] ? kGemmPanels : kRunPanels;
 }
 
 int64_t LinearLayers::runs(const PackedWeight& weight, Range panels, const Activations& a) const {
@@ -84,16 +83,11 @@ int64_t LinearLayers::runs(const PackedWeight& weight, Range panels, const Activ
   return (panels.end - panels.begin + most - 1) / most;
 }
 
-// In units of as many panels as the kernel likes to have together.
 LinearLayers::PanelRun LinearLayers::run_at(const PackedWeight& weight, Range panels, int64_t index,
                                             const Activations& a) const {
-  const Kind kind = kind_of(weight);
-  const int64_t count = panels.end - panels.begin;
-  const int64_t unit = kind == kQuant && a.gemm[kind] ? kernels_.gemm_panels : 1;
-  const Range units =
-      share((count + unit - 1) / unit, static_cast<int>(index), static_cast<int>(runs(weight, panels, a)));
-  const int64_t begin = units.begin * unit;
-  return {&weight, panels.begin + begin, std::min(units.end * unit, count) - begin};
+  const Range part =
+      share(panels.end - panels.begin, static_cast<int>(index), static_cast<int>(runs(weight, panels, a)));
+  return {&weight, panels.begin + part.begin, part.end - part.begin};
 }
 
 template <class F>
@@ -242,8 +236,8 @@ void LinearLayers::multiply_gemm(const PanelRun& run, const PanelRun& next, cons
                           .codes_at = weight.codes_at(),
                           .panels = static_cast<int>(run.count),
                           .blocks = weight.blocks(),
-                          .groups = (a.rows + kTileRows - 1) / kTileRows,
                           .rows = a.rows,
+                          .group_rows = a.group[kQuant],
                           .group_shift = weight.group_shift(),
                           .table = weight.table(),
                           .a = a.quant.a,
