@@ -420,6 +420,10 @@ const SiliconTable& shared_silicon() {
   return table;
 }
 
+RowKind fit_kind(const SiliconRow& row, Latency latency) {
+  return latency == Latency::kTpot && row.facts.dense() ? RowKind::kDense : row.kind();
+}
+
 const SiliconModel& shared_model(RowKind kind, Latency latency) {
   struct Slot {
     std::once_flag once;
@@ -430,7 +434,7 @@ const SiliconModel& shared_model(RowKind kind, Latency latency) {
   std::call_once(slot.once, [&] {
     std::vector<const SiliconRow*> rows;
     for (const SiliconRow* row : shared_silicon().used()) {
-      if (row->kind() == kind) rows.push_back(row);
+      if (row->kind() == kind && fit_kind(*row, latency) == kind) rows.push_back(row);
     }
     slot.model = SiliconModel::fit(rows, latency);
   });

@@ -73,6 +73,9 @@ std::vector<std::string> measured_groups(const std::string& model, const Hardwar
 
 // The rows that the program carries, read once.
 const SiliconTable& shared_silicon();
+// Which kind's fit says a row's latency, and learns from it where that is its own kind: a dense model decodes as it
+// does beside prompts, and few rows of dense models have their roles apart.
+RowKind fit_kind(const SiliconRow& row, Latency latency);
 // The fit of all of them, made at the first call of each; thread-safe.
 const SiliconModel& shared_model(RowKind kind, Latency latency);
 

@@ -384,6 +384,23 @@ TEST(Silicon, RequestsBeyondTheDecodersBatchWait) {
   EXPECT_GT(waited_ms, 0.3 * tight.output_tokens * tight.tpot_ms);
 }
 
+// A dense model decodes as beside prompts; what its prompts wait for, only rows with roles apart tell.
+TEST(Silicon, DenseModelsDecodeAlikeWhereverPromptsAre) {
+  int dense = 0;
+  for (const SiliconRow* row : shared_silicon().used()) {
+    EXPECT_EQ(fit_kind(*row, Latency::kTtft), row->kind());
+    const bool apart = row->disaggregated && row->facts.dense();
+    EXPECT_EQ(fit_kind(*row, Latency::kTpot), apart ? RowKind::kDense : row->kind());
+    if (!apart) continue;
+    ++dense;
+    const double ms = std::exp(shared_model(RowKind::kDense, Latency::kTpot).log_ms(*row));
+    SiliconRow together = *row;
+    together.disaggregated = false;
+    EXPECT_LT(ms, std::exp(shared_model(RowKind::kDense, Latency::kTpot).log_ms(together)));  // no prompts between
+  }
+  EXPECT_GE(dense, 5);
+}
+
 TEST(Repeats, KnowsWhatWasMeasuredAndNothingElse) {
   Repeats repeats;
   repeats.fit({"a", "a", "b", "c", "far"}, {0.10, 0.12, -0.05, 0.02, 1.0});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "plan/data.h"
@@ -25,20 +26,27 @@ void anchors(Report& report) {
   Json rows = Json::array();
   std::array<double, 2> within{};
   int count = 0, both = 0;
-  for (const RowKind kind : {RowKind::kDense, RowKind::kMixture, RowKind::kDisaggregated}) {
-    std::vector<const SiliconRow*> train, test;
-    for (const SiliconRow* row : shared_silicon().used()) {
-      if (row->kind() == kind && !held.contains(row->configuration())) train.push_back(row);
+  std::map<std::pair<RowKind, Latency>, SiliconModel> fits;  // without the anchors' configurations
+  const auto fit_for = [&](const SiliconRow& row, Latency latency) -> const SiliconModel& {
+    const RowKind kind = fit_kind(row, latency);
+    const auto found = fits.find({kind, latency});
+    if (found != fits.end()) return found->second;
+    std::vector<const SiliconRow*> train;
+    for (const SiliconRow* known : shared_silicon().used()) {
+      const bool learns = known->kind() == kind && fit_kind(*known, latency) == kind;
+      if (learns && !held.contains(known->configuration())) train.push_back(known);
     }
+    return fits.emplace(std::pair{kind, latency}, SiliconModel::fit(train, latency)).first->second;
+  };
+  for (const RowKind kind : {RowKind::kDense, RowKind::kMixture, RowKind::kDisaggregated}) {
+    std::vector<const SiliconRow*> test;
     for (const SiliconRow* row : refs->used()) {
       if (row->kind() == kind) test.push_back(row);
     }
-    if (test.empty() || train.empty()) continue;
-    const auto tpot = SiliconModel::fit(train, Latency::kTpot), ttft = SiliconModel::fit(train, Latency::kTtft);
     const double tpot_target = kind == RowKind::kDense ? 7 : 18, ttft_target = 25;
     for (const SiliconRow* row : test) {
-      const double tpot_error = 100 * (std::exp(tpot.log_ms(*row)) / row->tpot_ms - 1);
-      const double ttft_error = 100 * (std::exp(ttft.log_ms(*row)) / row->ttft_ms - 1);
+      const double tpot_error = 100 * (std::exp(fit_for(*row, Latency::kTpot).log_ms(*row)) / row->tpot_ms - 1);
+      const double ttft_error = 100 * (std::exp(fit_for(*row, Latency::kTtft).log_ms(*row)) / row->ttft_ms - 1);
       const bool tpot_ok = std::abs(tpot_error) <= tpot_target, ttft_ok = std::abs(ttft_error) <= ttft_target;
       within[0] += tpot_ok;
       within[1] += ttft_ok;

@@ -32,15 +32,15 @@ struct Prediction {
   double ape() const { return std::abs(std::exp(-error) - 1); }
 };
 
-// Fits once per group, without it, and predicts it. Groups of one kind only.
-std::vector<Prediction> left_out(const Rows& rows, Latency latency,
+// Fits `known` once per group of the rows, without that group, and predicts it. Of one kind's fit only.
+std::vector<Prediction> left_out(const Rows& rows, const Rows& known, Latency latency,
                                  const std::function<std::string(const SiliconRow&)>& group_of) {
   std::map<std::string, Rows> groups;
   for (const SiliconRow* row : rows) groups[group_of(*row)].push_back(row);
   std::vector<Prediction> out;
   for (const auto& [name, held] : groups) {
     Rows train;
-    for (const SiliconRow* row : rows) {
+    for (const SiliconRow* row : known) {
       if (group_of(*row) != name) train.push_back(row);
     }
     if (train.empty()) continue;
@@ -155,6 +155,25 @@ Rows of_kind(const Rows& rows, RowKind kind) {
   return out;
 }
 
+Rows of_fit(const Rows& rows, RowKind fit, Latency latency) {
+  Rows out;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(out),
+               [&](const auto* row) { return fit_kind(*row, latency) == fit; });
+  return out;
+}
+
+// All rows of a kind, each by the fit that says it.
+std::vector<Prediction> left_out(const Rows& all, RowKind kind, Latency latency,
+                                 const std::function<std::string(const SiliconRow&)>& group_of) {
+  std::vector<Prediction> out;
+  for (const RowKind fit : {RowKind::kDense, RowKind::kMixture, RowKind::kDisaggregated}) {
+    const auto some =
+        left_out(of_fit(of_kind(all, kind), fit, latency), of_fit(of_kind(all, fit), fit, latency), latency, group_of);
+    out.insert(out.end(), some.begin(), some.end());
+  }
+  return out;
+}
+
 std::string filter_text(const SiliconTable& table, const std::string& name) {
   std::string text = fmt::format("{}: {} rows\n", name, table.rows.size());
   for (std::size_t fate = 0; fate < kRowFates; ++fate)
@@ -201,7 +220,7 @@ Report cross_validate(const SiliconValidation& options) {
   std::vector<Prediction> mixed;
   for (const RowKind kind : kKinds) {
     for (const Latency latency : kLatencies) {
-      auto predictions = left_out(of_kind(rows, kind), latency, fold_name);
+      auto predictions = left_out(rows, kind, latency, fold_name);
       cover(predictions);
       const bool tpot = latency == Latency::kTpot;
       sheet.add({"5 folds", std::string(kRowKindNames[static_cast<std::size_t>(kind)]), latency, score(predictions),
@@ -221,10 +240,10 @@ Report cross_validate(const SiliconValidation& options) {
     const bool dense = kind == RowKind::kDense;
     for (const Latency latency : kLatencies) {
       const bool target = dense && latency == Latency::kTpot;
-      auto by_model = left_out(of_kind(rows, kind), latency, [](const SiliconRow& row) { return row.model; });
+      auto by_model = left_out(rows, kind, latency, [](const SiliconRow& row) { return row.model; });
       cover(by_model);
       sheet.add_groups("one model left out", name, latency, by_model, target ? 12 : 0);
-      auto by_system = left_out(of_kind(rows, kind), latency, [](const SiliconRow& row) { return row.system; });
+      auto by_system = left_out(rows, kind, latency, [](const SiliconRow& row) { return row.system; });
       cover(by_system);
       sheet.add_groups("one GPU left out", name, latency, by_system, target ? 15 : 0);
     }
@@ -253,10 +272,10 @@ Result<Report> score_file(const SiliconValidation& options) {
     if (members.empty()) continue;
     const std::string name(kRowKindNames[static_cast<std::size_t>(kind)]);
     for (const Latency latency : kLatencies) {
-      const SiliconModel& model = shared_model(kind, latency);
       const Intervals intervals = past_errors(kind, latency);
       std::vector<Prediction> seen, fresh, new_software;
       for (const SiliconRow* row : members) {
+        const SiliconModel& model = shared_model(fit_kind(*row, latency), latency);
         Prediction p{row, "", model.support(*row), 0, false};
         const double measured = std::exp(measured_log(*row, latency));
         const Estimate predicted = estimate(model.log_ms(*row), intervals.at(p.support), floor_ms(*row, latency));
@@ -295,12 +314,12 @@ Result<Report> score_file(const SiliconValidation& options) {
 // Interval of rows that are new: from the shared table's cross-validated errors, and, for software that the fit has
 // never seen, from the errors with a model or a GPU left out.
 Intervals past_errors(RowKind kind, Latency latency) {
-  const Rows rows = of_kind(shared_silicon().used(), kind);
+  const Rows rows = shared_silicon().used();
   Intervals intervals;
-  for (const Prediction& p : left_out(rows, latency, fold_name)) {
+  for (const Prediction& p : left_out(rows, kind, latency, fold_name)) {
     if (p.support != Support::kNone) intervals.add(p.support, p.error);
   }
-  for (const Prediction& p : left_out(rows, latency, [](const SiliconRow& row) { return row.model; }))
+  for (const Prediction& p : left_out(rows, kind, latency, [](const SiliconRow& row) { return row.model; }))
     intervals.add(Support::kNone, p.error);
   return intervals;
 }
