@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "backend/cpu/ops/select.h"
 #include "base/check.h"
@@ -13,6 +15,14 @@ namespace {
 
 // Scores that are kept at once: 8 MB, unless a single query has more.
 constexpr std::int64_t kScoresAtOnce = std::int64_t{1} << 21;
+
+// Orders as scores do; what is no number comes last, like minus infinity, instead of spoiling the order.
+std::uint32_t rank_of(float score) {
+  constexpr std::uint32_t kSign = 0x80000000u;
+  if (score == 0) return kSign;  // both zeros
+  const auto bits = std::bit_cast<std::uint32_t>(score == score ? score : -std::numeric_limits<float>::infinity());
+  return bits & kSign ? ~bits : bits | kSign;
+}
 
 class Select {
  public:
@@ -130,20 +140,27 @@ class Select {
     kernels_.index_tile(tile, call_.weights.row(query.row), scores + first);
   }
 
-  void choose(const Query& query, float* scores, SelectScratch::Worker& worker) const {
-    for (std::int32_t i = 0; i < query.seen; ++i) {  // what is no number comes last, instead of spoiling the order
-      if (!(scores[i] == scores[i])) scores[i] = -std::numeric_limits<float>::infinity();
+  // Digit by digit the rank of the last one that is chosen, then a walk along all: a few steps a position, whatever the
+  // scores, and the choice comes in order.
+  void choose(const Query& query, const float* scores, SelectScratch::Worker& worker) const {
+    std::vector<std::uint32_t>& ranks = worker.ranks;
+    ranks.resize(static_cast<std::size_t>(query.seen));
+    std::transform(scores, scores + query.seen, ranks.begin(), rank_of);
+    std::int64_t left = call_.positions.cols;  // to be chosen of those whose upper digits are `last`'s
+    std::uint32_t last = 0, known = 0;
+    for (const auto& [shift, values] : {std::pair{21, 1u << 11}, {10, 1u << 11}, {0, 1u << 10}}) {
+      std::array<std::int32_t, 1 << 11> counts{};
+      for (const std::uint32_t rank : ranks) counts[(rank >> shift) & (values - 1)] += (rank & known) == last;
+      std::uint32_t digit = values - 1;
+      for (; counts[digit] < left; --digit) left -= counts[digit];
+      last |= digit << shift;
+      known |= (values - 1) << shift;
     }
-    std::vector<std::int32_t>& order = worker.order;
-    order.resize(static_cast<std::size_t>(query.seen));
-    std::iota(order.begin(), order.end(), 0);
-    const auto better = [scores](std::int32_t a, std::int32_t b) {
-      return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-    };
-    const auto last = order.begin() + call_.positions.cols;
-    std::nth_element(order.begin(), last - 1, order.end(), better);
-    std::sort(order.begin(), last);
-    std::copy(order.begin(), last, call_.positions.row(query.row));
+    std::int32_t* out = call_.positions.row(query.row);
+    for (std::int32_t i = 0; i < query.seen; ++i) {
+      const std::uint32_t rank = ranks[static_cast<std::size_t>(i)];
+      if (rank > last || (rank == last && left-- > 0)) *out++ = i;
+    }
   }
 
   ThreadPool& pool_;

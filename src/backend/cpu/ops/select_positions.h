@@ -20,7 +20,7 @@ namespace weir::backend::cpu {
 struct SelectScratch {
   struct Worker {
     Memory keys, wide_keys;
-    std::vector<std::int32_t> order;
+    std::vector<std::uint32_t> ranks;
   };
   struct Query {
     std::int64_t row = 0;  // of the batch
