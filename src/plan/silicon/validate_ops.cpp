@@ -170,7 +170,7 @@ constexpr double kOpDistance = 0.5, kSoftwareDistance = 1, kEagerDistance = 0.3;
 struct Collective {
   std::string op;
   double devices = 0, bytes = 0;
-  bool shared = false, sum = false, library = false, eager = false;
+  bool shared = false, sum = false, nccl = false, eager = false;
   CollectivePath path = CollectivePath::kRing;
 };
 
@@ -199,10 +199,10 @@ Collective collective_of(const Csv& csv, std::size_t row, const std::string& sys
   c.bytes = cell(csv, row, "message_size_elements") * (c.op.ends_with("int8") ? 1 : 2);  // of whatever type
   c.shared = hardware.link_gbs <= hardware.pcie_gbs;
   c.sum = c.op.starts_with("all_reduce");
-  c.library = c.op.find("nccl") != std::string::npos;
+  c.nccl = c.op.find("nccl") != std::string::npos;
   c.eager = c.op.find("eager") != std::string::npos;
   c.path = c.op.starts_with("alltoall") ? CollectivePath::kExchange
-           : c.library                  ? CollectivePath::kRing
+           : c.nccl                     ? CollectivePath::kRing
                                         : sum_path(compute_capability(system), c.shared, c.devices, c.bytes);
   return c;
 }
@@ -221,17 +221,18 @@ OpTable collective_table() {
     row.shape = fmt::format("{}/{:g}", c.op, c.devices);
     row.column = std::string(csv.at(i, "message_size_elements"));
     row.block = fmt::format("{}/{}", row.system, kCollectivePathNames[static_cast<std::size_t>(c.path)]);
-    const std::string software = row.block + (c.library ? "/library" : "/vllm");
+    const std::string software = row.block + (c.nccl ? "/nccl" : "/vllm");
     row.groups = {software + "/" + c.op.substr(0, c.op.find('/')), software, row.block, row.system};
     row.terms = collective_terms(c, h, table.start);
     const double halves = c.sum ? 2 : c.op.starts_with("all_gather") ? 1 : 0;
-    row.at = {std::log(c.bytes) / 1.5, std::log(c.devices), kOpDistance / 2 * halves, c.library ? 0 : kSoftwareDistance,
+    row.at = {std::log(c.bytes) / 1.5, std::log(c.devices), kOpDistance / 2 * halves, c.nccl ? 0 : kSoftwareDistance,
               c.eager ? kEagerDistance : 0};
     row.log_y = std::log(cell(csv, i, "us"));
     table.rows.push_back(std::move(row));
   }
   return table;
 }
+
 struct Errors {
   double sum = 0;
   std::vector<double> all;
