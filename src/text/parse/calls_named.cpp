@@ -29,6 +29,14 @@ Task<bool> call_with_object(Calls& calls, std::string name, std::string id) {
   co_return co_await stream_object(calls);
 }
 
+// What ends a call, which models leave out.
+Task<bool> take_end(Source& in, std::string_view end) {
+  co_await skip_space(in);
+  co_await take_text(in, end);
+  in.settle();
+  co_return true;
+}
+
 class DeepSeekCalls final : public SectionedCalls {
  public:
   // Distilled models misspell the opening marker in these ways.
@@ -63,10 +71,7 @@ class DeepSeekCalls final : public SectionedCalls {
       co_await skip_space(in);
       co_await take_text(in, "```");
     }
-    co_await skip_space(in);
-    co_await take_text(in, kEnd);
-    in.settle();
-    co_return true;
+    co_return co_await take_end(in, kEnd);
   }
 
  private:
@@ -97,10 +102,7 @@ class KimiCalls final : public SectionedCalls {
     if (name.starts_with("functions.")) name.erase(0, std::string_view("functions.").size());
     const bool ok = co_await call_with_object(calls, name, whole);
     if (!ok) co_return false;
-    co_await skip_space(in);
-    co_await take_text(in, kEnd);
-    in.settle();
-    co_return true;
+    co_return co_await take_end(in, kEnd);
   }
 
  private:
@@ -128,10 +130,7 @@ class SolarCalls final : public SectionedCalls {
     if (!name) co_return false;
     const bool ok = co_await call_with_object(calls, std::string(trim(*name)), std::string(trim(*id)));
     if (!ok) co_return false;
-    co_await skip_space(in);
-    co_await take_text(in, kEnd);
-    in.settle();
-    co_return true;
+    co_return co_await take_end(in, kEnd);
   }
 
  private:
